@@ -163,10 +163,10 @@ class Simulation {
   Clock::time_point began_{}, phase_began_{};
   Clock::time_point told_last_{};    ///< when a rank last received Start or End
   Clock::time_point closed_last_{};  ///< when a connection was last closed
-  int started_ = 0;                  ///< ranks that have received Start
-  int told_to_end_ = 0;              ///< ranks that have received End
-  int gone_ = 0;                     ///< ranks whose connection is closed
-  std::int64_t tries_ = 0;           ///< tries to connect of all ranks
+  int started_count_ = 0;            ///< ranks that have received Start
+  int told_to_end_count_ = 0;        ///< ranks that have received End
+  int gone_count_ = 0;               ///< ranks whose connection is closed
+  std::int64_t try_count_ = 0;       ///< tries to connect of all ranks
   std::string last_try_error_;
   ProcessorTime time_before_watching_{};  ///< lead's, at the beginning of Phase::kWatching
   nlohmann::ordered_json measured_;
@@ -223,7 +223,7 @@ void Simulation::on_timer(SimulatedRank& rank, Clock::time_point now) {
 }
 
 void Simulation::begin_try(SimulatedRank& rank, Clock::time_point now) {
-  ++tries_;
+  ++try_count_;
   const Claim claim{lead_.job, lead_.step, lead_.attempt, rank.number};
   auto link_try = LinkTry::begin(lead_.endpoint, lead_.secret, claim, rank.pace.try_limit(),
                                  address_of(rank.number));
@@ -326,7 +326,7 @@ void Simulation::close(SimulatedRank& rank) {
   rank.watch.reset();
   rank.link.reset();
   rank.phase = RankPhase::kGone;
-  ++gone_;
+  ++gone_count_;
   closed_last_ = Clock::now();
 }
 
@@ -341,7 +341,7 @@ void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
         rank.number, start.master_addr, start.master_port, start.addr, kMasterPort));
   }
   rank.phase = RankPhase::kStarted;
-  ++started_;
+  ++started_count_;
   told_last_ = Clock::now();
 }
 
@@ -351,7 +351,7 @@ void Simulation::handle(SimulatedRank& rank, const to_rank::End&) {
     return record_failure(
         fmt::format("rank {} was told to end before a rank had died", rank.number));
   rank.phase = RankPhase::kEnding;
-  ++told_to_end_;
+  ++told_to_end_count_;
   told_last_ = Clock::now();
   send(rank,
        to_lead::Exit{
@@ -365,11 +365,11 @@ void Simulation::update_phase(Clock::time_point now) {
         record_failure(
             fmt::format("only {} of {} ranks were told to start within {} s; the last error "
                         "of a try to connect: {}",
-                        started_, options_.ranks, kJoinLimit.count(),
+                        started_count_, options_.ranks, kJoinLimit.count(),
                         last_try_error_.empty() ? "none" : last_try_error_));
-      if (started_ < options_.ranks) return;
+      if (started_count_ < options_.ranks) return;
       measured_["joined_s"] = seconds_between(began_, told_last_);
-      measured_["repeated_tries"] = tries_ - options_.ranks;
+      measured_["repeated_tries"] = try_count_ - options_.ranks;
       break;
     case Phase::kSettling:
       if (now < phase_began_ + options_.settle) return;
@@ -380,9 +380,10 @@ void Simulation::update_phase(Clock::time_point now) {
     case Phase::kDying:
       if (now > phase_began_ + kDeathKnownLimit)
         record_failure(fmt::format("only {} of {} ranks were told of the death within {} s",
-                                   told_to_end_, options_.ranks - 1, kDeathKnownLimit.count()));
-      if (told_to_end_ < options_.ranks - 1) return;
-      if (gone_ < options_.ranks && now < phase_began_ + kClosedLimit) return;
+                                   told_to_end_count_, options_.ranks - 1,
+                                   kDeathKnownLimit.count()));
+      if (told_to_end_count_ < options_.ranks - 1) return;
+      if (gone_count_ < options_.ranks && now < phase_began_ + kClosedLimit) return;
       break;
     case Phase::kOver:
       return;
@@ -402,7 +403,7 @@ Result<> Simulation::begin_next_phase(Clock::time_point now) {
     measured_["system_s"] = after.system_s - time_before_watching_.system_s;
   } else if (phase_ == Phase::kDying) {
     measured_["death_s"] = seconds_between(phase_began_, told_last_);
-    measured_["gone"] = gone_;
+    measured_["gone"] = gone_count_;
     measured_["gone_s"] = seconds_between(phase_began_, closed_last_);
     DLRUN_TRY_ASSIGN(const auto peak, peak_bytes_of(lead_.pid));
     measured_["peak_bytes"] = peak;

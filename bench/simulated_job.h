@@ -39,8 +39,8 @@ struct LeadAccess {
 /// Connects all ranks to lead, lets them send heartbeats, lets one of them disappear, and returns
 /// the measurements. Fails if
 /// - a rank does not receive Start in time, or receives a wrong address;
-/// - a rank loses lead, or is told to end, before the death of the one rank;
-/// - a rank is not told of the death in time;
+/// - a rank loses its connection to lead, or is told to end, before the one rank disappears;
+/// - a rank is not told in time that the one rank has disappeared;
 /// - /proc does not show the processor time or the memory of lead.
 [[nodiscard]] Result<nlohmann::ordered_json> simulate_job(const SimulationOptions& options,
                                                           const LeadAccess& lead);

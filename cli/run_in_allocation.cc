@@ -50,9 +50,10 @@ void print_script(const Cli& cli, const AllocationScript& script, bool json) {
   print_note(cli, "nothing was written or started (--dry-run)");
 }
 
-/// Prints the id, the job and the files of the run that has started; with --json, prints the JSON
-/// object instead. Without --json, prints nothing if --watch follows the run to its end. In the
-/// foreground, always prints nothing.
+/// Prints the id, the job and the files of the run that has started; with --json, the JSON object
+/// instead. Prints nothing in these cases:
+/// - the run is in the foreground;
+/// - --watch follows the run, and --json is not given.
 void print_start(const Cli& cli, const StartedRun& started, const AllocationRunRequest& request) {
   if (request.is_foreground) return;
   if (request.output.json) return print_json(submission_json(started));

@@ -22,8 +22,8 @@ struct UnixAccount {
 
 struct UnixGroup {
   std::string name;
-  /// The users that the group's own entry lists. Users whose primary group this is are usually not
-  /// among them.
+  /// The users that the group's own entry lists. A user who has this group as primary group is
+  /// usually missing from the list.
   std::vector<std::string> members;
 };
 

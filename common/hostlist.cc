@@ -183,7 +183,7 @@ Result<> check_hostlist(std::string_view expression) {
   if (wrong != expression.end()) {
     const auto at = expression.substr(static_cast<std::size_t>(wrong - expression.begin()));
     if (*wrong == '/')
-      return malformed(expression, at, "files of names are not accepted, only names; found '/'");
+      return malformed(expression, at, "write node names, not the path of a file; found '/'");
     if (*wrong == ' ')
       return malformed(expression, at, "only commas separate names; found a space");
     // The message shows all bytes of a multi-byte character.

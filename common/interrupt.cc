@@ -13,7 +13,7 @@ constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
 volatile sig_atomic_t g_first_signal = 0;
 /// The number of Interrupts that exist. An inner Interrupt must not forget a signal that the outer
 /// Interrupt has not seen yet.
-int g_interrupt_objects = 0;
+int g_interrupt_object_count = 0;
 
 extern "C" void record_signal(int signal) {
   if (g_first_signal == 0) g_first_signal = signal;
@@ -22,7 +22,7 @@ extern "C" void record_signal(int signal) {
 }  // namespace
 
 Interrupt::Interrupt() {
-  if (g_interrupt_objects++ == 0) g_first_signal = 0;
+  if (g_interrupt_object_count++ == 0) g_first_signal = 0;
   struct sigaction action {};
   action.sa_handler = record_signal;
   sigemptyset(&action.sa_mask);
@@ -31,7 +31,7 @@ Interrupt::Interrupt() {
 
 Interrupt::~Interrupt() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
-  --g_interrupt_objects;
+  --g_interrupt_object_count;
 }
 
 bool Interrupt::requested() const {

@@ -26,9 +26,10 @@ constexpr const char* kRunFile = "mlflow.json";
 constexpr const char* kValuesFile = "mlflow.jsonl";
 constexpr const char* kStateFile = "mlflow.state";
 constexpr const char* kRunTag = "dlrun.run";
-/// A server takes 1000 values in one request. But dlrun may repeat any request, and MLflow 2.17
-/// finds a value that it already has only among the first 100 of a request; it refuses the whole
-/// request if a later value is one. Therefore no request has more than 100 values.
+/// A server takes 1000 values in one request. But dlrun may repeat any request, and the server may
+/// then have some of its values already. MLflow 2.17 skips such values only if they are among the
+/// first 100 values of a request; otherwise it refuses the whole request. Therefore no request has
+/// more than 100 values.
 constexpr std::size_t kMostValuesPerRequest = 100;
 /// A server takes 100 parameters in one request, 250 characters in a name, and 500 characters in
 /// the value of a parameter. MLflow 2.8 and later take 6000 characters in a value.
@@ -40,10 +41,10 @@ constexpr std::size_t kLargestJsonFileBytes = 4U << 20U;
 
 struct SyncState {
   std::string run_id{};
-  std::int64_t sent = 0;     ///< the offset of the first line that is not sent yet
-  std::int64_t skipped = 0;  ///< the number of lines that were too long to be sent
-  bool has_params = false;   ///< the server has the parameters
-  bool has_origin = false;   ///< the server has the tags from provenance.json
+  std::int64_t sent_bytes = 0;     ///< the offset of the first line that is not sent yet
+  std::int64_t skipped_lines = 0;  ///< the number of lines that were too long to be sent
+  bool has_params = false;         ///< the server has the parameters
+  bool has_origin = false;         ///< the server has the tags from provenance.json
 };
 
 std::string percent_encoded(std::string_view text) {
@@ -266,8 +267,8 @@ MlflowJson origin_tags(const std::filesystem::path& run) {
 
 /// Sends the parameters (RUN/parameters.json), and the directory, the job and the cluster of the
 /// run as tags. Returns false on failure.
-bool send_parameters_and_place(MlflowClient& client, const MlflowRun& mlflow_run,
-                               const std::string& run_id, const std::filesystem::path& run) {
+bool send_parameters_and_job_tags(MlflowClient& client, const MlflowRun& mlflow_run,
+                                  const std::string& run_id, const std::filesystem::path& run) {
   MlflowJson tags = MlflowJson::array();
   add_tag(tags, "dlrun.directory", run.string());
   add_tag(tags, "dlrun.job", mlflow_run.job);
@@ -334,26 +335,27 @@ Result<std::optional<std::int64_t>> end_of_line(int fd, std::int64_t offset) {
   }
 }
 
-/// Moves the offset state.sent past a line that does not fit into kChunkBytes, and counts the line
-/// in state.skipped. Does nothing if the line fits: its end was then written after the caller
-/// read the file. Returns false if the line has no end yet. Fails with kIo.
+/// Moves the offset state.sent_bytes past a line that does not fit into kChunkBytes, and counts the
+/// line in state.skipped_lines. Does nothing if the line fits: its end was then written after the
+/// caller read the file. Returns false if the line has no end yet. Fails with kIo.
 Result<bool> skip_long_line(int fd, SyncState& state) {
-  DLRUN_TRY_ASSIGN(const auto end, end_of_line(fd, state.sent));
+  DLRUN_TRY_ASSIGN(const auto end, end_of_line(fd, state.sent_bytes));
   if (!end) return false;
-  if (*end - state.sent > static_cast<std::int64_t>(kChunkBytes)) {
-    state.sent = *end;
-    ++state.skipped;
+  if (*end - state.sent_bytes > static_cast<std::int64_t>(kChunkBytes)) {
+    state.sent_bytes = *end;
+    ++state.skipped_lines;
   }
   return true;
 }
 
-/// Sends the next lines, from the offset state.sent on, and moves the offset past them. Sends their
-/// values in one request, and the end of the run in a second one. Adds the number of sent values to
-/// values_sent. Skips a line that is too long to be read. Returns false at the end of the file, and
-/// if the server did not take the lines (client.problem()). Fails if the file cannot be read.
+/// Sends the next lines, from the offset state.sent_bytes on, and moves the offset past them. Sends
+/// their values in one request, and the end of the run in a second one. Adds the number of sent
+/// values to values_sent. Skips a line that is too long to be read. Returns false at the end of the
+/// file, and if the server did not take the lines (client.problem()). Fails if the file cannot be
+/// read.
 Result<bool> send_next_lines(MlflowClient& client, int fd, SyncState& state,
                              std::size_t& values_sent) {
-  DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
+  DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent_bytes));
   if (text.empty()) return skip_long_line(fd, state);
   MlflowJson metrics = MlflowJson::array();
   std::int64_t taken = 0;
@@ -376,7 +378,7 @@ Result<bool> send_next_lines(MlflowClient& client, int fd, SyncState& state,
       !client.log_batch(state.run_id, std::move(metrics), MlflowJson::array(), MlflowJson::array()))
     return false;
   if (!end.is_null() && !client.set_status(state.run_id, end)) return false;
-  state.sent += taken;
+  state.sent_bytes += taken;
   values_sent += count;
   return taken > 0;
 }
@@ -384,8 +386,8 @@ Result<bool> send_next_lines(MlflowClient& client, int fd, SyncState& state,
 Result<> save_state(const std::filesystem::path& folder, const SyncState& state) {
   return write_file_atomic(folder / kStateFile,
                            json_read::dump(MlflowJson{{"run_id", state.run_id},
-                                                      {"sent", state.sent},
-                                                      {"skipped", state.skipped},
+                                                      {"sent", state.sent_bytes},
+                                                      {"skipped", state.skipped_lines},
                                                       {"has_params", state.has_params},
                                                       {"has_origin", state.has_origin}}));
 }
@@ -427,7 +429,7 @@ Result<> MlflowRecord::create(const MlflowRun& mlflow_run) const {
 }
 
 Result<MlflowRun> MlflowRecord::read_run() const {
-  // The file names the server that gets the user's token, so no other user may have written it.
+  // dlrun sends the user's token to the address in this file, so the file must be the user's own.
   struct stat info {};
   if (::lstat(folder_.c_str(), &info) == 0 &&
       (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0))
@@ -522,8 +524,8 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   const auto stored_state = object_of_file(folder_ / kStateFile);
   SyncState state{
       .run_id = json_read::text(stored_state, "run_id"),
-      .sent = std::max<std::int64_t>(json_read::integer(stored_state, "sent").value_or(0), 0),
-      .skipped = json_read::integer(stored_state, "skipped").value_or(0),
+      .sent_bytes = std::max<std::int64_t>(json_read::integer(stored_state, "sent").value_or(0), 0),
+      .skipped_lines = json_read::integer(stored_state, "skipped").value_or(0),
       .has_params = json_read::boolean(stored_state, "has_params"),
       .has_origin = json_read::boolean(stored_state, "has_origin")};
   MlflowClient client(env, *mlflow_run, token, may_continue, limit);
@@ -536,7 +538,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   report.run_id = state.run_id;
   if (!state.run_id.empty() && !state.has_params) {
-    state.has_params = send_parameters_and_place(client, *mlflow_run, state.run_id, run_);
+    state.has_params = send_parameters_and_job_tags(client, *mlflow_run, state.run_id, run_);
     if (state.has_params) save();
   }
   // The command that has submitted the job may write provenance.json only after the job's start.
@@ -555,10 +557,10 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
     save();
   }
   if (!client.problem().empty()) report.problem = client.problem();
-  if (report.problem.empty() && state.skipped > 0)
+  if (report.problem.empty() && state.skipped_lines > 0)
     report.problem = fmt::format(
         "dlrun does not send lines of more than {} bytes, and mlflow.jsonl has {} of them",
-        kChunkBytes, state.skipped);
+        kChunkBytes, state.skipped_lines);
   report.is_complete = report.problem.empty();
   return report;
 }

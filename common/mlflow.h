@@ -7,14 +7,15 @@
 //                  and {"t": ms, "status": "FINISHED"} at the end
 //   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "skipped": number
 //                  of lines that are too long to be sent, "has_params": the server has the
-//                  parameters, "has_origin": it has the tags from provenance.json}
+//                  parameters, "has_origin": the server has the tags from provenance.json}
 //   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has;
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //   mlflow.lock    locked by the process that sends
 //
 // A sender may repeat any request: it finds a run on the server by the tag `dlrun.run`, and a
 // server with a database ignores a value that it has already. A lost reply therefore never causes a
-// second run. The value appears twice only on a server that keeps its values in files.
+// second run. A value that was sent again appears twice only on a server that keeps its values in
+// files.
 
 #include <chrono>
 #include <cstddef>
@@ -58,7 +59,8 @@ inline constexpr std::chrono::seconds kMlflowRequestLimit{5};
 struct SyncReport {
   std::size_t values_sent = 0;  ///< values that the server got in this call
   bool is_complete = true;      ///< the server has the whole record
-  std::string run_id{};   ///< the server's id of its run; empty: it has none for this record yet
+  std::string run_id{};  ///< the id of the run on the server; empty: the server has no run for this
+                         ///< record yet
   std::string problem{};  ///< the reason why the server lacks values; contains no secret
 };
 

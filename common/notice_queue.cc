@@ -245,8 +245,9 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
 }
 
 bool NoticeQueue::needs_address() const {
-  // Another sender claims a waiting notice before it reads the address. A function that looked for
-  // claimed notices first, and then for waiting ones, could miss such a notice.
+  // Looks for waiting notices first. A notice that another sender claims after this look is found
+  // by the second look, for claimed notices. In the other order, both looks could miss the notice,
+  // although its sender still has to read the address.
   return !names_with(kWebhookEnding).empty() ||
          !names_with(std::string(kWebhookEnding) + std::string(kClaimedEnding)).empty();
 }

@@ -16,16 +16,16 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // zsh expands a word that starts with '=', so such a word needs quotes. A later '=' needs no
-  // quotes: it has a meaning only in the first word of a command, which it turns into an
-  // assignment. In scripts, the first word of a command is never a text of the user. Other command
-  // lines are only shown to people.
+  // zsh expands a word that starts with '=', so such a word needs quotes. A '=' inside a word needs
+  // no quotes, although "NAME=value" as the first word of a command is an assignment: in scripts,
+  // the first word of a command is never a text of the user. Other command lines are only shown to
+  // people.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
     return std::string(text);
-  const bool has_return = text.find('\r') != std::string_view::npos;
-  std::string quoted = has_return ? "$'" : "'";
+  const bool has_carriage_return = text.find('\r') != std::string_view::npos;
+  std::string quoted = has_carriage_return ? "$'" : "'";
   for (char c : text) {
-    if (has_return && (c == '\'' || c == '\\')) {
+    if (has_carriage_return && (c == '\'' || c == '\\')) {
       quoted += {'\\', c};
     } else if (c == '\r') {
       quoted += "\\r";

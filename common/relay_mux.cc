@@ -40,11 +40,11 @@ void close_with_reset(UniqueFd& socket) {
 
 }  // namespace
 
-RelayMux::RelayMux(End end, int in, int out, RelayHandler& handler)
-    : end_(end), in_(in), out_(out), handler_(handler), is_greeted_(end == End::kAccepts) {
+RelayMux::RelayMux(Role role, int in, int out, RelayHandler& handler)
+    : role_(role), in_(in), out_(out), handler_(handler), is_greeted_(role == Role::kAccepts) {
   make_nonblocking(in_);
   make_nonblocking(out_);
-  if (end_ == End::kAccepts) outgoing_ = kRelayGreeting;
+  if (role_ == Role::kAccepts) outgoing_ = kRelayGreeting;
 }
 
 std::uint32_t RelayMux::open(UniqueFd socket, std::uint16_t port) {
@@ -151,7 +151,7 @@ Result<> RelayMux::handle_frames() {
 }
 
 Result<> RelayMux::handle_open(const Frame& frame) {
-  if (end_ == End::kOpens)
+  if (role_ == Role::kOpens)
     return fail(Errc::kInvalid, "the agent asked dlrun to open channel {}; only dlrun may ask",
                 frame.channel);
   if (has(frame.channel))

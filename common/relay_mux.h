@@ -54,14 +54,14 @@ class RelayMux {
  public:
   using Clock = std::chrono::steady_clock;
 
-  enum class End {
+  enum class Role {
     kOpens,    ///< dlrun's end: calls open(), and waits for the agent's greeting
     kAccepts,  ///< the agent's end: sends the greeting, and gets on_open() for each connection
   };
 
   /// in, out: the trunk; the caller owns both descriptors. The descriptors become non-blocking.
   /// SIGPIPE must be blocked or ignored while run_once() writes to the trunk.
-  RelayMux(End end, int in, int out, RelayHandler& handler);
+  RelayMux(Role role, int in, int out, RelayHandler& handler);
 
   /// Adds a connection, and asks the other end to connect to this port of its machine. Returns the
   /// channel of the connection. The caller first checks has_room().
@@ -114,7 +114,7 @@ class RelayMux {
   /// connection whose two directions have ended.
   void close_ended_directions(std::uint32_t channel);
 
-  End end_;
+  Role role_;
   int in_, out_;
   RelayHandler& handler_;
   bool is_greeted_;

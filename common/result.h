@@ -48,7 +48,8 @@ struct Error {
   /// Problems with their places. They are printed before the message, which may then be empty.
   DiagnosticList diagnostics{};
   SlurmRefusal refusal = SlurmRefusal::kOther;
-  /// A gateway may have sent this refusal of a submission, after Slurm had taken the job.
+  /// True if a gateway instead of Slurm may have refused the submission. Slurm may then have
+  /// accepted the job.
   bool is_unconfirmed = false;
   /// The rank whose error this is, if all ranks have agreed on that; the message then begins with
   /// "rank R on HOST: ". -1: the ranks have not agreed.

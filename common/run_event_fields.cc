@@ -282,9 +282,9 @@ Json RankStatistics::fields() const {
   put(json, "step", step);
   put(json, "work_ms", work_ms);
   put(json, "gpu_watts", gpu_watts);
-  json["slow_ranks"] = slow_ranks;
+  json["slow_ranks"] = slow_rank_count;
   Json slow_list = Json::array();
-  for (const SlowRank& one : slow) {
+  for (const SlowRank& one : slowest_ranks) {
     Json entry{{"rank", one.rank}, {"host", one.host}, {"lag", one.lag}};
     put(entry, "work_ms", one.work_ms);
     slow_list.push_back(std::move(entry));
@@ -294,7 +294,7 @@ Json RankStatistics::fields() const {
 }
 RankStatistics RankStatistics::of(const Json& fields) {
   RankStatistics statistics{.ranks = integer_in(fields, "ranks"),
-                            .slow_ranks = integer_in(fields, "slow_ranks")};
+                            .slow_rank_count = integer_in(fields, "slow_ranks")};
   take_spread(statistics.cpu, fields, "cpu");
   take_spread(statistics.rss_bytes, fields, "rss_bytes");
   take_spread(statistics.gpu, fields, "gpu");
@@ -307,10 +307,10 @@ RankStatistics RankStatistics::of(const Json& fields) {
   for (const Json& one : *slow) {
     const auto rank = json_read::integer(one, "rank");
     if (!rank) continue;
-    statistics.slow.push_back({.rank = *rank,
-                               .host = json_read::text(one, "host"),
-                               .lag = integer_in(one, "lag"),
-                               .work_ms = json_read::number(one, "work_ms")});
+    statistics.slowest_ranks.push_back({.rank = *rank,
+                                        .host = json_read::text(one, "host"),
+                                        .lag = integer_in(one, "lag"),
+                                        .work_ms = json_read::number(one, "work_ms")});
   }
   return statistics;
 }

@@ -231,8 +231,8 @@ struct RankStatistics {
   std::optional<Spread<std::int64_t>> gpu_used_bytes{}, step{};
   std::optional<Spread<double>> work_ms{};  ///< a rank's own work on a step
   std::optional<double> gpu_watts{};        ///< power of all GPUs of the ranks together
-  std::int64_t slow_ranks = 0;              ///< the number of slow ranks
-  std::vector<SlowRank> slow{};             ///< the slowest of the slow ranks
+  std::int64_t slow_rank_count = 0;         ///< recorded as `slow_ranks`
+  std::vector<SlowRank> slowest_ranks{};    ///< the slowest of the slow ranks; recorded as `slow`
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static RankStatistics of(const Json& fields);
@@ -250,7 +250,8 @@ struct Signal {
   [[nodiscard]] static Signal of(const Json& fields);
 };
 
-/// A rank that failed: the first one of the attempt, or a later one that lead did not end.
+/// A rank that failed on its own: the first one of the attempt, or a later one. There is no event
+/// for the ranks that lead ends after the first failure.
 struct RankFailed {
   static constexpr std::string_view kKind = "rank_failed";
   std::int64_t rank = -1;  ///< -1: unknown

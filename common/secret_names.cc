@@ -19,14 +19,14 @@ constexpr std::array<std::string_view, 6> kSecretLastWords{"pass",  "pw",   "ssh
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kSecretPairs{
     {{"mysql", "pwd"}, {"pass", "phrase"}, {"pass", "word"}, {"auth", "header"}}};
 
-/// The last words of names that name no secret although they contain a word such as "token":
-/// token_type, key_frames, num_key_value_heads, HF_TOKEN_PATH.
+/// A name whose last word is one of these is not the name of a secret, although it contains a word
+/// such as "token": token_type, key_frames, num_key_value_heads, HF_TOKEN_PATH.
 constexpr std::array<std::string_view, 27> kPropertyWords{
     "type", "types", "mode",  "frame", "frames", "count", "length",    "len",        "size",
     "dim",  "dims",  "heads", "mask",  "limit",  "ratio", "embedding", "embeddings", "dropout",
     "map",  "name",  "names", "file",  "files",  "path",  "paths",     "dir",        "folder"};
 /// Words that end with "key" and are no secrets: a partition key of InfiniBand, Slurm's workload
-/// characterisation key, and words of the language.
+/// characterisation key, and ordinary English words.
 constexpr std::array<std::string_view, 5> kHarmlessKeys{"pkey", "wckey", "hotkey", "monkey",
                                                         "turkey"};
 /// Words before "key" in the name of a column or a field of data.

@@ -102,7 +102,7 @@ Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capt
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0)
       return fail(Errc::kTimeout, "gave no answer within {} ms", command.timeout.count());
-    if (!has_sent_term && command.is_unwanted && command.is_unwanted()) {
+    if (!has_sent_term && command.is_interrupted && command.is_interrupted()) {
       kill(child, SIGTERM);
       has_sent_term = true;
     }

@@ -23,7 +23,7 @@ struct Command {
   std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each
   /// Called at least once a second while a stream of the child is open. When the function returns
   /// true, the child gets SIGTERM, and the function is not called again.
-  std::function<bool()> is_unwanted{};
+  std::function<bool()> is_interrupted{};
 };
 
 struct FinishedCommand {

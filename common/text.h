@@ -49,8 +49,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// spelling suggestions.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Returns the candidate that is nearest to the word if their edit distance is at most max(1,
-/// length of the word / 3). Otherwise the word is no misspelling of a candidate; returns nullopt.
+/// Returns the candidate of which the word may be a misspelling: the one with the smallest edit
+/// distance to the word. Returns nullopt if each distance is above max(1, length of the word / 3).
 /// Capital and small letters count as equal.
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);

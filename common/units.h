@@ -36,9 +36,9 @@ struct ByteScale {
 /// Formats an age in one unit: "12 s", "3 min", "2 h", "5 d"; "0 s" if it is negative.
 [[nodiscard]] std::string age_text(std::int64_t seconds);
 
-/// Formats a rate as a whole number; from 10,000 on with a suffix and one decimal: "812", "84.3k",
+/// Formats a rate without decimals; from 10,000 on with a suffix and one decimal: "812", "84.3k",
 /// "1.2M".
-[[nodiscard]] std::string whole_rate_text(double value);
+[[nodiscard]] std::string rate_text_without_decimals(double value);
 /// Formats a rate with three significant digits: "0.241", "812", "84.3k", "1.2M".
 [[nodiscard]] std::string rate_text(double value);
 /// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",

@@ -181,7 +181,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from status' -s v -l verbose -d 'Lo
 complete -c dlrun -n '__fish_seen_subcommand_from status' -l log-file -rF -d 'Append the log to this file (0600) instead of stderr; implies -v'
 complete -c dlrun -n '__fish_seen_subcommand_from status' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -s h -l help -d 'Print the help of the command and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from top' -s n -l ranks -x -d 'Show at most N ranks, the most unusual ones first, or points of a sweep (default and 0: as many as fit; 20 if the state is printed once; all with --json)'
+complete -c dlrun -n '__fish_seen_subcommand_from top' -s n -l ranks -x -d 'Show at most N ranks (the most unusual ones first), or at most N points of a sweep (default and 0: as many as fit; 20 if the state is printed once; all with --json)'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -l once -d 'Print the state once and exit (the default without a terminal, on a dumb one, and for a run that has ended)'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -l json -d 'Print a JSON object'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'

@@ -41,11 +41,11 @@ struct ContainerStep {
   bool may_have_gpus = false;  ///< the step may have GPUs
 };
 
-/// One srun option: its name, its value (none for a flag), and the comment that the script shows
-/// beside it: the key of the spec that caused it, or another reason.
+/// One srun option. The script shows `comment` beside the option: the key of the spec for which the
+/// option is set, or another reason.
 struct ContainerOption {
-  std::string option;
-  std::optional<std::string> value;
+  std::string option;                ///< the name, with its dashes
+  std::optional<std::string> value;  ///< nullopt: the option is a flag
   std::string comment;
 };
 
@@ -122,9 +122,9 @@ class ContainerBackend {
   [[nodiscard]] virtual std::string_view unmountable_characters() const = 0;
   /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
-  /// Returns srun options. Each list option appears once, with dlrun's values and the user's
-  /// values. The function removes the user's list options from user_options. Returns none if the
-  /// backend uses only enter_script().
+  /// Returns srun options. An option that takes a list, such as --container-mounts, appears once,
+  /// with dlrun's values and the user's values. The function removes the user's options of this
+  /// kind from user_options. Returns none if the backend uses only enter_script().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
       const ContainerStep&, std::vector<UserSrunOption>& /*user_options*/) const {
     return {};

@@ -2,8 +2,8 @@
 //   --container-image, -mounts, -workdir, -name, -save, -env
 //   --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint
 //   --container-writable|readonly
-// If an option is given twice, pyxis silently uses the last value. Therefore every list option is
-// written once.
+// If an option is given twice, pyxis silently uses the last value. Therefore an option that takes a
+// list, such as --container-mounts, is written once, with all values.
 
 #include <algorithm>
 

@@ -1,7 +1,8 @@
 # cpack reads this file once for each kind of package, before it installs the components.
 #
-# A program needs its libraries, so their packages are required. A module (lib/dlrun/*.so) is loaded
-# on request, and only where its library is installed, so its packages are recommended.
+# A program needs its libraries, so the packages of these libraries are required. A module
+# (lib/dlrun/*.so) is loaded on request, and only where its library is installed, so the package of
+# that library is only recommended.
 cmake_policy(VERSION 3.25)
 file(GLOB modules ${CPACK_DLRUN_BUILD}/lib/dlrun/dlrun-*.so)
 list(FILTER modules EXCLUDE REGEX "dlrun-comm-stale") # A unit test builds this module.

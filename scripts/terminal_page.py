@@ -16,7 +16,7 @@ CELL_WIDTH, CELL_HEIGHT, MARGIN = 9, 19, 14
 
 
 class Style:
-    """The colours and the weight that the escape sequences before the present text have set."""
+    """The colours and the weight of the next text, as the escape sequences before it set them."""
 
     def __init__(self):
         self.reset()

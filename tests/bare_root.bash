@@ -43,9 +43,10 @@ make_bare_root() {
     cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 }
 
-# mount_bare_root ROOT: mounts the file systems that programs in the root expect, and the folder
-# $BARE_ROOT_SHARED_FOLDER of this machine at the same path, if it is set. The caller must have a
-# mount namespace of its own: `unshare --mount --propagation private --pid --fork`.
+# mount_bare_root ROOT: mounts the file systems that programs in the root expect. If
+# $BARE_ROOT_SHARED_FOLDER is set, also mounts this folder of the machine at the same path in the
+# root. The caller must have a mount namespace of its own: `unshare --mount --propagation private
+# --pid --fork`.
 mount_bare_root() {
     local root=$1
     mount --bind "$root" "$root"

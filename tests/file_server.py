@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: file_server.py FOLDER PORT-FILE [CERTIFICATE KEY]
 
-An HTTP(S) server on loopback. The path of a request names the fault of its reply.
+An HTTP(S) server on loopback. The path of a request selects the fault of its reply.
 
 Serves the files of FOLDER on a free port, and writes the port to PORT-FILE when it listens. Ends at
 the end of its standard input. PORT-FILE.log has a line for each GET, with the byte at which the

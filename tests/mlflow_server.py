@@ -130,12 +130,13 @@ def create_run(body):
 
 
 def add_metrics(run, metrics):
-    """Adds the values that the run does not have. Refuses the requests that MLflow refuses because
-    of a fault. If the run already has some of the values, MLflow splits the values of the request
-    into parts of 100. For each part, MLflow goes through all values of the request, but looks up
-    only the names in this part, and takes a value with any other name for a new one. MLflow then
-    adds an existing value again, and the database refuses the request, because the key, value,
-    timestamp and step of a value are the primary key of its table."""
+    """Adds the values that the run does not have. Also refuses the requests that MLflow refuses
+    because of a bug in MLflow: If the run already has some of the values, MLflow splits the values
+    of the request into parts of 100. For each part, MLflow looks up only the existing values with
+    the names in this part, but compares all values of the request with them. So MLflow takes every
+    value with another name for a new one. It then adds an existing value again, and the database
+    refuses the request, because the key, value, timestamp and step of a value are the primary key
+    of its table."""
     names = {metric[0] for metric in metrics}
     parts = [metrics[first:first + 100] for first in range(0, len(metrics), 100)]
     if any(metric in run["metrics"] for metric in metrics) and any(

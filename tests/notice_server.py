@@ -6,7 +6,7 @@ JSON object per line: {"path", "type", "agent", "body"}, where type and agent ar
 and the User-Agent. Writes its port to PORT-FILE when it listens. Runs until a signal ends it. The
 first part of the path names the reply:
 
-  /ok/...        200; any other first part, too
+  /ok/...        200, which is also the reply to any first part that is not in this list
   /status-N/...  the status N
   /redirect/...  a redirect to /ok/redirected
   /silent/...    no reply; the server closes the connection after 60 s

@@ -65,7 +65,7 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
     return fail(Errc::kUsage, "--site-file prints YAML; it cannot be combined with --json");
   DLRUN_TRY_ASSIGN(auto facts, ask_cluster(cli.env, options.cluster));
   if (options.site_file) {
-    for (const std::string& problem : facts.unanswered) print_warning(cli, problem);
+    for (const std::string& problem : facts.query_errors) print_warning(cli, problem);
     print_document(site_draft(facts));
     return kExitOk;
   }

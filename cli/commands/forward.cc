@@ -82,10 +82,10 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
   DLRUN_TRY_ASSIGN(const auto ports, parse_forwarded_ports(options.ports));
   DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto target, target_without_cpus(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto target, find_target(cli.env, run, status, options.node));
   const auto runs_dir = runs_folder_of(run.path);
   if (const auto warning = warning_about_runs_folder(runs_dir)) print_warning(cli, *warning);
-  DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_dir));
+  DLRUN_TRY_ASSIGN(const auto agent, copy_agent_beside_runs(cli, runs_dir));
   DLRUN_TRY_ASSIGN(const auto listeners,
                    listen_for(cli.env, ports, options.socket,
                               [&cli](const std::string& text) { print_warning(cli, text); }));

@@ -62,17 +62,17 @@ Result<int> render(Cli& cli, const RenderOptions& options) {
   const auto& after = prepared.plan.after;
   if (!std::all_of(after.begin(), after.end(),
                    [](const PlannedDependency& one) { return one.is_job_id(); }))
-    print_note(cli,
-               "the key `after` names runs: if `dlrun submit` submits the spec or this script, the "
-               "job waits for their jobs; with plain sbatch it does not");
+    print_note(
+        cli,
+        "the key `after` lists runs. `dlrun submit`, with the spec or with this script, makes "
+        "the job wait for the jobs of these runs; plain sbatch does not");
   const std::string text = script_with_spec(prepared, script);
   // If the agent or the trainer cannot be installed, dlrun only warns: the printed script is
   // correct, but cannot run before they are installed.
   const bool is_agentless = prepared.plan.agent.empty();
-  if (auto staged = is_agentless
-                        ? Result<>()
-                        : check_place_and_stage_tools(cli, reporter, prepared.plan.runs_dir,
-                                                      prepared.plan.uses_trainer());
+  if (auto staged = is_agentless ? Result<>()
+                                 : prepare_runs_folder(cli, reporter, prepared.plan.runs_dir,
+                                                       prepared.plan.uses_trainer());
       !staged) {
     print_warning(cli, fmt::format("{} of the script could not be installed in the runs folder: {}",
                                    prepared.plan.uses_trainer() ? "dlrun-agent or dlrun-trainer"

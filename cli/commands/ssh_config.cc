@@ -70,9 +70,9 @@ Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target,
-                   options.connect ? target_with_cpus(cli.env, run, status, options.node)
-                                   : target_without_cpus(cli.env, run, status, options.node));
-  DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_folder_of(run.path)));
+                   options.connect ? find_target_and_cpu_count(cli.env, run, status, options.node)
+                                   : find_target(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto agent, copy_agent_beside_runs(cli, runs_folder_of(run.path)));
   DLRUN_TRY_ASSIGN(const auto keys, ensure_ssh_keys(cli.env, run.path, ssh_host_name(run.id, "")));
   return options.connect ? connect(cli, run, status, target, keys, agent)
                          : print_config(cli, run, target, keys, agent, options);

@@ -96,7 +96,7 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
 /// Prints the submissions of a chain. wanted_count: the number of runs that were to be submitted.
 /// If all of them were submitted, --watch follows the last run of the chain. If a run could not be
 /// submitted, prints the advice of the chain and fails with the reason.
-Result<int> print_chain(Cli& cli, RunInspector& inspector, const SubmittedChain& chain,
+Result<int> print_chain(Cli& cli, RunInspector& inspector, const SubmittedSequence& chain,
                         std::size_t wanted_count, const OutputOptions& options) {
   int code = kExitOk;
   for (const Submitted& submitted : chain.submitted) {

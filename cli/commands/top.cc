@@ -75,8 +75,8 @@ void add_top(CLI::App& root, Action& action) {
   command.option("RUN", options->run, kOptionalRunHelp);
   command
       .option("-n,--ranks", options->max_ranks,
-              "Show at most N ranks, the most unusual ones first, or points of a sweep (default "
-              "and 0: as many as fit; 20 if the state is printed once; all with --json)")
+              "Show at most N ranks (the most unusual ones first), or at most N points of a sweep "
+              "(default and 0: as many as fit; 20 if the state is printed once; all with --json)")
       .type_name("N")
       .non_negative();
   command.flag("--once", options->once,

@@ -32,7 +32,7 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
   int code = kExitOk;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   // Waiting may take days, so all runs are checked before the first wait.
-  for (const auto& run : runs) DLRUN_TRY(refuse_to_wait_for_foreign(run));
+  for (const auto& run : runs) DLRUN_TRY(check_can_wait_for(run));
   for (const auto& run : runs) {
     DLRUN_TRY_ASSIGN(const auto status, follow_run(cli, inspector, run, silent, interrupt));
     const int run_code = exit_code_of_state(status);

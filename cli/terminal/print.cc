@@ -100,7 +100,7 @@ bool is_reader_gone() {
 Result<> print_or_fail(const std::function<void()>& print, const std::string& facts) {
   print();
   if (!finish_output())
-    return fail(Errc::kIo, "standard output could not be written whole: {}", facts);
+    return fail(Errc::kIo, "standard output could not be written whole, but {}", facts);
   return {};
 }
 

@@ -61,8 +61,8 @@ bool flush_output();
 /// caller then reports no error.
 [[nodiscard]] bool is_reader_gone();
 
-/// Calls `print`. If standard output fails, fails with kIo and a message that contains `facts`:
-/// what the user always needs to know, such as the id of the queued job.
+/// Calls `print`. If standard output fails, fails with kIo and a message that contains `facts`: a
+/// sentence that the user needs in any case, such as "the run ID is submitted, as job 42".
 [[nodiscard]] Result<> print_or_fail(const std::function<void()>& print, const std::string& facts);
 
 /// Each function returns true if its stream is a terminal.

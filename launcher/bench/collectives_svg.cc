@@ -53,7 +53,7 @@ struct Panel {
   }
 };
 
-std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes) {
+std::string title_and_axes_svg(const Panel& panel, const std::vector<std::uint64_t>& sizes) {
   std::string drawn =
       svg::text({{"x", panel.x}, {"y", panel.y - 8}, {"class", "title"}}, panel.title) + "\n";
   for (double tick = panel.value_range.low; tick <= panel.value_range.high * 1.001; tick *= 10)
@@ -72,7 +72,7 @@ std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes)
 
 std::string panel_svg(const Panel& panel, const CollectiveMeasurements& measurements) {
   const auto sizes = sizes_of(measurements, panel.ranks);
-  std::string drawn = axes_of(panel, sizes);
+  std::string drawn = title_and_axes_svg(panel, sizes);
   const auto backends = backends_of(measurements);
   for (std::size_t b = 0; b < backends.size(); ++b) {
     std::string points;
@@ -108,7 +108,7 @@ std::string legend(const std::vector<std::string>& backends, double right) {
 
 std::string collectives_svg(const CollectiveMeasurements& measurements, const std::string& title) {
   const auto rank_counts = rank_counts_of(measurements);
-  const std::array<ValueOf, 2> values{
+  const std::array<ValueOf, 2> value_functions{
       [](const CollectiveMeasurement& m) { return m.microseconds; },
       [](const CollectiveMeasurement& m) { return m.bus_bandwidth; }};
   constexpr std::array kTitles{"time, us", "bus bandwidth, GB/s"};
@@ -117,7 +117,7 @@ std::string collectives_svg(const CollectiveMeasurements& measurements, const st
   Range sizes;
   for (const CollectiveMeasurement& measurement : measurements) {
     for (std::size_t v = 0; v < 2; ++v) {
-      if (values[v](measurement) > 0) ranges[v].add(values[v](measurement));
+      if (value_functions[v](measurement) > 0) ranges[v].add(value_functions[v](measurement));
     }
     sizes.add(static_cast<double>(measurement.bytes));
   }
@@ -132,7 +132,7 @@ std::string collectives_svg(const CollectiveMeasurements& measurements, const st
     for (std::size_t v = 0; v < 2; ++v) {
       text += panel_svg({kLeftMargin + static_cast<double>(v) * (kPanelWidth + kGap), y,
                          fmt::format("{}: {}", rank_count_text(rank_counts[row]), kTitles[v]),
-                         rank_counts[row], values[v], ranges[v], sizes},
+                         rank_counts[row], value_functions[v], ranges[v], sizes},
                         measurements);
     }
   }

@@ -93,7 +93,7 @@ class SizeRunner {
  private:
   [[nodiscard]] Command command_of(int size, const char* verb, const char* flag) const;
   [[nodiscard]] std::string size_text(int size) const;
-  [[nodiscard]] tl::unexpected<Error> interrupted() const;
+  [[nodiscard]] tl::unexpected<Error> interruption_error() const;
   Result<Outcome> run_here(int size) const;
   Result<Outcome> run_through_slurm(int size) const;
   Result<Outcome> follow(const IndexEntry& run) const;
@@ -131,16 +131,16 @@ std::string SizeRunner::size_text(int size) const {
   return fmt::format("{} {}{}", size, request_.is_local ? "rank" : "node", size == 1 ? "" : "s");
 }
 
-tl::unexpected<Error> SizeRunner::interrupted() const {
+tl::unexpected<Error> SizeRunner::interruption_error() const {
   return fail(Errc::kInterrupted, "interrupted{}",
               interrupt_.signal() == SIGTERM ? " (SIGTERM)" : "");
 }
 
 Result<Outcome> SizeRunner::run_here(int size) const {
   Command command = command_of(size, "run", "--json");
-  command.is_unwanted = [this] { return interrupt_.requested(); };
+  command.is_interrupted = [this] { return interrupt_.requested(); };
   DLRUN_TRY_ASSIGN(const auto finished, run_command(command));
-  if (interrupt_.requested() || finished.exit_code == kExitInterrupted) return interrupted();
+  if (interrupt_.requested() || finished.exit_code == kExitInterrupted) return interruption_error();
   if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
   return Outcome{last_object(finished.out),
                  finished.exit_code == 0 ? "" : failure_reason(finished)};
@@ -159,6 +159,7 @@ void SizeRunner::cancel(const IndexEntry& run) const {
                   finished ? failure_reason(*finished) : finished.error().message));
 }
 
+/// Waits until the run has ended. After a signal, cancels the run and fails with kInterrupted.
 Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
   RunInspector inspector(request_.env, request_.servers);
   WatchOptions watch;
@@ -171,7 +172,7 @@ Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
                    exit_code_of_state(*status) == kExitOk ? "" : end_text(run, *status)};
   if (status.error().code != Errc::kInterrupted) return tl::unexpected(status.error());
   cancel(run);
-  return interrupted();
+  return interruption_error();
 }
 
 Result<Outcome> SizeRunner::run_through_slurm(int size) const {
@@ -182,7 +183,7 @@ Result<Outcome> SizeRunner::run_through_slurm(int size) const {
   const bool has_job = !json_read::text(answer, "job").empty();
   if (interrupt_.requested() || sent.exit_code == kExitInterrupted) {
     if (has_job) cancel(run);
-    return interrupted();
+    return interruption_error();
   }
   if (sent.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent.err));
   if (sent.exit_code != 0) return Outcome{Json::object(), failure_reason(sent)};
@@ -194,7 +195,7 @@ Result<Outcome> SizeRunner::run_through_slurm(int size) const {
 /// at this size, and with kInterrupted after a signal. Reports any other failure to the listener.
 Result<int> SizeRunner::test_with_slurm(int size) const {
   DLRUN_TRY_ASSIGN(const auto finished, run_command(command_of(size, "submit", "--test-only")));
-  if (interrupt_.requested()) return interrupted();
+  if (interrupt_.requested()) return interruption_error();
   if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
   if (finished.exit_code != kExitOk)
     listener_.error(fmt::format("{}: {}", size_text(size), failure_reason(finished)));
@@ -316,10 +317,10 @@ Result<> check_can_be_scaled(const JobSpec& spec, const std::string& file) {
 
 ScalingPrediction predict_for(const JobSpec& spec,
                               const std::vector<ScalingMeasurement>& measurements) {
-  constexpr std::int64_t kTrainersBatch = 32;  // train.batch if the spec does not set it
+  constexpr std::int64_t kDefaultBatch = 32;  // of the trainer, without train.batch
   const bool is_trainer = spec.launch.preset.value_or("trainer") == "trainer";
   const double batch =
-      is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
+      is_trainer ? static_cast<double>(spec.train.batch.value_or(kDefaultBatch)) : 1;
   ScalingPrediction prediction;
   prediction.models = fit_scaling(measurements, batch);
   prediction.modelled = predict_scaling(measurements, prediction.models, batch);

@@ -80,8 +80,9 @@ struct ScalingPrediction {
   /// the program is unknown.
   const char* modelled_work = "step";
 };
-/// Fits the models to the rates of the experiment. The batch of a program other than the trainer is
-/// unknown; the models then describe one sample of each rank.
+/// Fits the models to the rates of the experiment, and predicts the rates for more ranks. The batch
+/// of a program other than the trainer is unknown; the models then describe one sample of each
+/// rank.
 [[nodiscard]] ScalingPrediction predict_for(const JobSpec& spec,
                                             const std::vector<ScalingMeasurement>& measurements);
 

@@ -13,11 +13,11 @@ namespace {
 using Measurements = std::vector<ScalingMeasurement>;
 using Modelled = std::vector<ModelledRate>;
 
-constexpr std::size_t kTerms = 3;
-using Terms = std::array<double, kTerms>;
+constexpr std::size_t kTermCount = 3;
+using Factors = std::array<double, kTermCount>;
 
 /// Returns the factors of compute, latency and transfer in the model.
-Terms terms_of(int ranks) {
+Factors factors_of(int ranks) {
   const double n = ranks;
   return {1, 2 * (n - 1), 2 * (n - 1) / n};
 }
@@ -30,34 +30,35 @@ struct Fit {
 /// Fits some of the terms by least squares with the normal equations, for at most three unknowns.
 /// Returns nullopt if the terms cannot be separated or a cost would be negative.
 std::optional<Fit> fit_terms(const Measurements& measurements, double batch,
-                             const std::array<bool, kTerms>& used) {
-  std::array<std::array<double, kTerms + 1>, kTerms> a{};
+                             const std::array<bool, kTermCount>& used) {
+  std::array<std::array<double, kTermCount + 1>, kTermCount> a{};
   for (const ScalingMeasurement& measurement : measurements) {
     const double step_s = measurement.ranks * batch / measurement.samples_per_s;
-    const Terms terms = terms_of(measurement.ranks);
-    for (std::size_t i = 0; i < kTerms; ++i) {
-      for (std::size_t j = 0; j < kTerms; ++j) a[i][j] += terms[i] * terms[j] / (step_s * step_s);
-      a[i][kTerms] += terms[i] / step_s;
+    const Factors factors = factors_of(measurement.ranks);
+    for (std::size_t i = 0; i < kTermCount; ++i) {
+      for (std::size_t j = 0; j < kTermCount; ++j)
+        a[i][j] += factors[i] * factors[j] / (step_s * step_s);
+      a[i][kTermCount] += factors[i] / step_s;
     }
   }
-  for (std::size_t i = 0; i < kTerms; ++i) {
+  for (std::size_t i = 0; i < kTermCount; ++i) {
     if (used[i]) continue;
-    for (std::size_t j = 0; j < kTerms; ++j) a[i][j] = a[j][i] = 0;
+    for (std::size_t j = 0; j < kTermCount; ++j) a[i][j] = a[j][i] = 0;
     a[i][i] = 1;
-    a[i][kTerms] = 0;
+    a[i][kTermCount] = 0;
   }
   // Gauss-Jordan elimination; the matrix is symmetric and positive semidefinite.
-  for (std::size_t i = 0; i < kTerms; ++i) {
+  for (std::size_t i = 0; i < kTermCount; ++i) {
     if (std::abs(a[i][i]) < 1e-12) return std::nullopt;
-    for (std::size_t row = 0; row < kTerms; ++row) {
+    for (std::size_t row = 0; row < kTermCount; ++row) {
       if (row == i) continue;
       const double factor = a[row][i] / a[i][i];
-      for (std::size_t j = i; j <= kTerms; ++j) a[row][j] -= factor * a[i][j];
+      for (std::size_t j = i; j <= kTermCount; ++j) a[row][j] -= factor * a[i][j];
     }
   }
   Fit fit;
-  const std::array<double, kTerms> costs{a[0][kTerms] / a[0][0], a[1][kTerms] / a[1][1],
-                                         a[2][kTerms] / a[2][2]};
+  const std::array<double, kTermCount> costs{a[0][kTermCount] / a[0][0], a[1][kTermCount] / a[1][1],
+                                             a[2][kTermCount] / a[2][2]};
   if (std::any_of(costs.begin(), costs.end(), [](double cost) { return !(cost >= 0); }))
     return std::nullopt;
   fit.model = {costs[0], costs[1], costs[2]};
@@ -77,8 +78,8 @@ const ScalingMeasurement& base_of(const Measurements& measurements) {
 }  // namespace
 
 double ScalingModel::step_s(int ranks) const {
-  const Terms terms = terms_of(ranks);
-  return compute_s * terms[0] + latency_s * terms[1] + transfer_s * terms[2];
+  const Factors factors = factors_of(ranks);
+  return compute_s * factors[0] + latency_s * factors[1] + transfer_s * factors[2];
 }
 
 double ScalingModel::samples_per_s(int ranks, double batch) const {

@@ -61,9 +61,10 @@ std::string curve(const std::string& points, std::string_view name) {
 }
 
 /// Returns the legend: a line of text below the title, with the names of the curves.
-std::string legend(int base_ranks, bool is_modelled) {
+std::string legend(int base_ranks, bool has_modelled_rates) {
   std::string parts = svg::element("tspan", {{"fill", "#0072b2"}}, "measured");
-  if (is_modelled) parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#d55e00"}}, "modelled");
+  if (has_modelled_rates)
+    parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#d55e00"}}, "modelled");
   parts += svg::element(
       "tspan", {{"dx", "16"}, {"fill", "#777"}},
       fmt::format("every rank as fast as with {} rank{}", base_ranks, base_ranks == 1 ? "" : "s"));
@@ -85,7 +86,7 @@ std::string ticks_of(const Axes& axes) {
          svg::text({{"x", kPlotLeft + kPlotWidth / 2},
                     {"y", kPlotTop + kPlotHeight + 38},
                     {"text-anchor", "middle"}},
-                   "ranks; samples a second upwards") +
+                   "x axis: ranks; y axis: samples per second") +
          "\n";
 }
 

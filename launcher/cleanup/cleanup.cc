@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 /// considered dead.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
-/// Fails with kInvalid if the run has the array of a sweep. Call only for a run without sweep.json:
-/// the states of the points are then unknown.
+/// Fails with kInvalid if a run without sweep.json has the array of a sweep: the states of the
+/// points cannot be read without sweep.json. Call only for a run without this file.
 Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
   struct stat info {};
   if (::lstat((array_path(run.path, 0) / "submission.json").c_str(), &info) != 0) return {};
@@ -39,8 +39,8 @@ Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
               run.id, printable(run.path.string()));
 }
 
-/// How long Slurm's answer is valid that an ended run has no new job. Without it, a deletion of a
-/// thousand runs would ask Slurm a thousand times.
+/// If Slurm has answered that an ended run has no new job, dlrun does not ask again for this time.
+/// Otherwise a deletion of a thousand runs would ask Slurm a thousand times.
 constexpr std::chrono::minutes kAnswerValidFor{1};
 
 /// Returns the directories whose states decide about the run: the run's directory, or for a sweep

@@ -43,7 +43,8 @@ bool says_busy_or_gone(Errc code) {
 
 Error undeleted_files_error(const std::string& id, RunParts parts, const TreeDeletion& done) {
   return {Errc::kIo, fmt::format("{}: {} file{} could not be deleted: {}. The next {} tries again",
-                                 id, done.left, done.left == 1 ? "" : "s", done.why_left,
+                                 id, done.undeleted_count, done.undeleted_count == 1 ? "" : "s",
+                                 done.first_undeleted,
                                  parts == RunParts::kAll
                                      ? "`dlrun rm` or `dlrun prune` of a run in the same folder"
                                      : "`dlrun prune --keep-checkpoints` of this run")};
@@ -73,25 +74,25 @@ std::string dry_run_text(const CleanupPlan& plan) {
 CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPlan& plan,
                        const CleanupListener& listener) {
   CleanupResult result;
-  const auto note_failure = [&](const Error& error) {
+  const auto report_failure = [&](const Error& error) {
     listener.error(error);
     if (!result.failure) result.failure = error.code;
   };
   for (const PlannedDeletion& planned : plan.deletions) {
     const auto done = delete_planned(env, inspector, planned, plan.parts);
     result.runs.push_back(planned_deletion_json(planned));
-    result.runs.back()["deleted"] = done && done->left == 0;
+    result.runs.back()["deleted"] = done && done->undeleted_count == 0;
     if (!done && plan.tolerates_busy_runs && says_busy_or_gone(done.error().code)) {
       listener.note(done.error().message);
       continue;
     }
     if (!done) {
-      note_failure(done.error());
+      report_failure(done.error());
       continue;
     }
     result.freed += done->freed;
-    if (done->left > 0) {
-      note_failure(undeleted_files_error(planned.run.id, plan.parts, *done));
+    if (done->undeleted_count > 0) {
+      report_failure(undeleted_files_error(planned.run.id, plan.parts, *done));
     } else {
       listener.result(deleted_text(planned, plan.parts, done->freed));
     }
@@ -99,11 +100,12 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
   const TreeDeletion earlier = finish_interrupted_deletions(plan);
   if (earlier.freed.files > 0)
     listener.note(fmt::format("{} an earlier, interrupted deletion ({})",
-                              earlier.left == 0 ? "finished" : "continued",
+                              earlier.undeleted_count == 0 ? "finished" : "continued",
                               size_text(earlier.freed)));
-  if (earlier.left > 0)
+  if (earlier.undeleted_count > 0)
     listener.note(fmt::format("{} file{} of earlier deletions could not be deleted: {}",
-                              earlier.left, earlier.left == 1 ? "" : "s", earlier.why_left));
+                              earlier.undeleted_count, earlier.undeleted_count == 1 ? "" : "s",
+                              earlier.first_undeleted));
   result.freed += earlier.freed;
   if (const auto index = RunIndex::of_user(env))
     DeletedRuns::beside(*index).forget_old(std::chrono::system_clock::now());

@@ -17,7 +17,7 @@ namespace dlrun {
 [[nodiscard]] TableRows cleanup_rows(const CleanupPlan& plan);
 /// Returns "Delete 2 runs (12 files, 3.1 MiB)?".
 [[nodiscard]] std::string cleanup_question(const CleanupPlan& plan);
-/// Returns the note of --dry-run.
+/// Returns the message of --dry-run: "would delete 2 runs (...); nothing was deleted (--dry-run)".
 [[nodiscard]] std::string dry_run_text(const CleanupPlan& plan);
 
 /// Receives each message as soon as it arises while runs are deleted.

@@ -114,12 +114,12 @@ class ClusterSurvey {
     return done->out + done->err;
   }
 
-  /// Returns the answer of ask(). If ask() fails, adds the error to facts_.unanswered and returns
+  /// Returns the answer of ask(). If ask() fails, adds the error to facts_.query_errors and returns
   /// nullopt.
   [[nodiscard]] std::optional<std::string> answer(std::vector<std::string> argv) {
     auto text = ask(std::move(argv));
     if (text) return std::move(*text);
-    facts_.unanswered.push_back(text.error().message);
+    facts_.query_errors.push_back(text.error().message);
     return std::nullopt;
   }
 

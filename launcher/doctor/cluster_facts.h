@@ -51,7 +51,7 @@ struct ClusterFacts {
   /// Interfaces of the login node whose names are usual for fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;
   std::vector<RestServerFacts> rest_servers;  ///< ask_cluster() leaves this empty
-  std::vector<std::string> unanswered;        ///< the error messages of queries that failed
+  std::vector<std::string> query_errors;      ///< the errors of the queries that failed
 
   /// Returns a setting of `config`; empty if `config` does not have it.
   [[nodiscard]] std::string setting(std::string_view name) const;
@@ -63,7 +63,7 @@ struct ClusterFacts {
 /// Queries the cluster. `cluster`: a cluster's name for Slurm's -M; empty: the default cluster.
 /// Each query times out after 15 s. Fails with kNotFound if scontrol or sinfo is not in PATH. If
 /// the first query fails, fails with its error: kUnavailable if the controller does not answer. If
-/// a later query fails, `unanswered` holds its error.
+/// a later query fails, `query_errors` holds its error.
 [[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
 
 /// Asks each server for the versions of the API that it serves. Each query times out after 30 s.

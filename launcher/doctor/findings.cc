@@ -241,9 +241,9 @@ void add_login_node(const ClusterFacts& facts, Findings& found) {
               "if the nodes also have such a network, set interface in the site's file");
 }
 
-/// Adds the queries that failed.
-void add_unanswered(const ClusterFacts& facts, Findings& found) {
-  for (const std::string& error : facts.unanswered)
+/// Adds the errors of the queries that failed.
+void add_query_errors(const ClusterFacts& facts, Findings& found) {
+  for (const std::string& error : facts.query_errors)
     found.add(Kind::kMissing, "unanswered", error, "this information is missing");
 }
 
@@ -257,7 +257,7 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
   add_job_settings(facts, found);
   add_rest(facts, found);
   add_login_node(facts, found);
-  add_unanswered(facts, found);
+  add_query_errors(facts, found);
   return found.take();
 }
 

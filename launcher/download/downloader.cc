@@ -121,9 +121,9 @@ class UnfinishedFile {
          std::string_view::npos;
 }
 
-/// Removes the files that were left by killed downloads. Keeps locked files: a downloader that
-/// could not lock the folder is still writing them, for example on NFS, if another member of the
-/// group owns .dlrun-downloads.
+/// Removes the files that were left by killed downloads. Keeps locked files, which another
+/// downloader is still writing. That downloader could not lock the folder, for example because the
+/// folder is on NFS and another member of the group owns .dlrun-downloads.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);

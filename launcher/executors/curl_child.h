@@ -28,7 +28,7 @@ class CurlChild {
   ~CurlChild();
 
   /// Starts curl. settings: the text that curl reads from its standard input. body: the body of the
-  /// request; empty: none. Returns false if curl is not in PATH, and if memory or descriptors run
+  /// request; empty: none. Returns false if curl is not in PATH, or if memory or descriptors run
   /// out.
   [[nodiscard]] bool start(std::string_view settings, std::string_view body);
 

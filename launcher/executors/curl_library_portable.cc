@@ -283,9 +283,10 @@ std::optional<sockaddr_storage> loopback_address(std::string_view url) {
   return storage;
 }
 
-/// Lets the caller check who listens at the server's address, on a connection that sends nothing.
-/// The program curl then opens a connection of its own. Between these two connections, another user
-/// could listen at the address only if the server ends at that moment.
+/// Connects to the server with the function of CURLOPT_OPENSOCKETFUNCTION, which also checks who
+/// listens at the address. Sends nothing, and closes this connection. The program curl later opens
+/// a connection of its own. Between these two connections, another user could start to listen at
+/// the address only if the server ends at that moment.
 bool is_server_accepted(const Transfer& transfer) {
   if (transfer.open_socket == nullptr) return true;
   const auto address = loopback_address(transfer.url);
@@ -293,14 +294,17 @@ bool is_server_accepted(const Transfer& transfer) {
   // struct curl_sockaddr ends with a sockaddr that is too short for IPv6.
   alignas(struct curl_sockaddr)
       std::array<std::byte, sizeof(struct curl_sockaddr) + sizeof(sockaddr_storage)>
-          room{};
-  auto* const place = reinterpret_cast<struct curl_sockaddr*>(room.data());
-  place->family = address->ss_family;
-  place->socktype = SOCK_STREAM;
-  place->protocol = IPPROTO_TCP;
-  place->addrlen = address->ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  std::memcpy(room.data() + offsetof(struct curl_sockaddr, addr), &*address, place->addrlen);
-  const UniqueFd socket(transfer.open_socket(transfer.open_socket_data, CURLSOCKTYPE_IPCXN, place));
+          buffer{};
+  auto* const peer_address = reinterpret_cast<struct curl_sockaddr*>(buffer.data());
+  peer_address->family = address->ss_family;
+  peer_address->socktype = SOCK_STREAM;
+  peer_address->protocol = IPPROTO_TCP;
+  peer_address->addrlen =
+      address->ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::memcpy(buffer.data() + offsetof(struct curl_sockaddr, addr), &*address,
+              peer_address->addrlen);
+  const UniqueFd socket(
+      transfer.open_socket(transfer.open_socket_data, CURLSOCKTYPE_IPCXN, peer_address));
   return socket.is_open();
 }
 
@@ -335,7 +339,8 @@ CURLcode perform_transfer(CURL* handle) {
       });
   if (end == CurlChild::Outcome::kNotTaken) return CURLE_WRITE_ERROR;
   if (end == CurlChild::Outcome::kStopped) return CURLE_ABORTED_BY_CALLBACK;
-  // A signal that ends curl gets the code of a stopped transfer; meaning_of() names both.
+  // If a signal has ended curl, the code is that of a stopped transfer. The text of meaning_of()
+  // for this code mentions both causes.
   const int code = child.wait().value_or(static_cast<int>(CURLE_ABORTED_BY_CALLBACK));
   const auto numbers = split(child.output(), ' ');
   if (numbers.size() == 3) {

@@ -1,7 +1,7 @@
 #pragma once
-// Starts a program on this machine. The program continues after this process has ended. It is the
-// script of a run in an allocation that the user already has (`dlrun run --here`, `dlrun submit
-// --in`).
+// Starts a program on this machine. The program continues after this process has ended. dlrun uses
+// this for the script of a run in an allocation that the user already has (`dlrun run --here`,
+// `dlrun submit --in`).
 
 #include <sys/types.h>
 

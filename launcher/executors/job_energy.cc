@@ -10,7 +10,8 @@
 namespace dlrun {
 
 std::map<std::string, double> parse_energy(std::string_view out) {
-  // sacct prints an unsigned number of 64 bits. One of its two largest values means "unknown".
+  // sacct prints an unsigned number of 64 bits. The two largest numbers of 64 bits (NO_VAL64 and
+  // INFINITE64) are no measured energy.
   constexpr double kMostJoules = 1e15;
   std::map<std::string, double> joules;
   for (const auto line : split(out, '\n')) {

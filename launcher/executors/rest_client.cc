@@ -160,7 +160,7 @@ Result<HttpResponse> RestClient::send_to_server(HttpRequest request) {
 Error RestClient::caller_not_accepted_error(std::string_view status) const {
   if (server_.token_file.empty())
     return {Errc::kRefused,
-            fmt::format("slurmrestd at {} does not know the caller ({}). With a unix socket, "
+            fmt::format("slurmrestd at {} does not accept this user ({}). With a unix socket, "
                         "slurmrestd serves only the user who runs it; any other slurmrestd needs "
                         "submit.token_file",
                         server_.url, status)};

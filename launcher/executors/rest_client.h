@@ -1,5 +1,5 @@
 #pragma once
-// Talks to one slurmrestd: chooses the version of the API, sends requests with the caller's token,
+// Talks to one slurmrestd: chooses the version of the API, sends requests with the user's token,
 // and converts unexpected responses to errors.
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ namespace dlrun {
 inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
 /// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
-/// slurmrestd, slurm.conf's SlurmUser, the caller and server.accepted_owner. owner: the user who
+/// slurmrestd, slurm.conf's SlurmUser, this user and server.accepted_owner. owner: the user who
 /// owns the server's socket; nullopt: the kernel does not report the owner, and the server is
 /// accepted. For any other user, fails with kRefused; the message names this user.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
@@ -44,7 +44,7 @@ class RestClient {
   /// supports; the message names the versions of the server and of dlrun.
   [[nodiscard]] Result<RestVersion> version();
 
-  /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.
+  /// Checks that slurmrestd reaches a controller, and that the controller accepts the user.
   /// Returns Slurm's release. Fails with kUnavailable if no controller answers.
   [[nodiscard]] Result<std::string> slurm_release_if_ready();
 
@@ -69,7 +69,7 @@ class RestClient {
   [[nodiscard]] Error caller_not_accepted_error(std::string_view status) const;
   /// Returns the second possible cause of an unreachable controller, as a part of the message.
   /// slurmrestd passes the token on to the controller. If the controller refuses the token,
-  /// slurmrestd reports the same error.
+  /// slurmrestd reports the same error as for an unreachable controller.
   [[nodiscard]] std::string or_token_not_accepted() const;
 
   RestServer server_;

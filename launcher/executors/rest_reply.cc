@@ -153,8 +153,8 @@ constexpr std::int64_t kLastTask = 1U << 31U;
                         : text_at(job, "job_state"));
 }
 
-/// Reads the exit code and the signal: from a number in waitpid()'s form, or from v0.0.40 on from
-/// an object.
+/// Reads the exit code and the signal. Before v0.0.40, they are one number in waitpid()'s form; in
+/// later versions, they are an object.
 void read_exit_code(JobReport& report, const Json& job) {
   const auto found = job.find("exit_code");
   if (found == job.end()) return;

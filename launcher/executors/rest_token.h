@@ -1,5 +1,5 @@
 #pragma once
-// Reads the JSON Web Token that identifies the caller to slurmrestd. The token stays in this
+// Reads the JSON Web Token that identifies the user to slurmrestd. The token stays in this
 // process: it is never in a command line, an environment, a record or a message.
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
-// Removes variables of the submitter's environment that must reach neither sbatch, salloc and
-// Slurm's other commands, nor the job.
+// Removes variables of the submitter's environment that must not reach the job or Slurm's commands
+// (sbatch, salloc and others).
 //
 // dlrun-agent does not apply this deny-list: inside the allocation Slurm has set variables of these
 // names for the job itself, and without them srun would start a second job.

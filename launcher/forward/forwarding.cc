@@ -88,7 +88,7 @@ class ClientSide final : public RelayHandler {
       : relay_(relay),
         listeners_(listeners),
         events_(events),
-        mux_(RelayMux::End::kOpens, relay.out(), relay.in(), *this) {}
+        mux_(RelayMux::Role::kOpens, relay.out(), relay.in(), *this) {}
 
   /// Serves clients until a signal arrives or the relay ends. The caller ends the relay's process.
   Result<> serve(const EndSignals& signals, ForwardingOutcome& result) {

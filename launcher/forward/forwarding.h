@@ -41,7 +41,7 @@ class ForwardEvents {
   virtual void on_given_up(std::uint16_t port, std::string_view reason) = 0;
 };
 
-/// How a forwarding ended, or a program of run_with_inherited_input_and_output().
+/// How a forwarding, or a program of run_with_inherited_input_and_output(), ended.
 struct ForwardingOutcome {
   bool was_ready = false;  ///< the relay ran on the node; always false for another program
   int signal = 0;          ///< the signal that this process got; 0: the command ended by itself
@@ -50,9 +50,9 @@ struct ForwardingOutcome {
 };
 
 /// Starts the relay with argv and serves the clients of the listeners until SIGINT, SIGTERM or
-/// SIGHUP arrives, or until the relay ends. Ends the process of argv before it returns. env: the
-/// caller's environment. Fails with kNotFound if there is no such program, with kInvalid if the
-/// program is no relay, and with kIo if a system call fails.
+/// SIGHUP arrives, or until the relay ends. When this function returns, the process of argv has
+/// ended. env: the caller's environment. Fails with kNotFound if there is no such program, with
+/// kInvalid if the program is no relay, and with kIo if a system call fails.
 [[nodiscard]] Result<ForwardingOutcome> forward_ports(const std::vector<std::string>& argv,
                                                       const Env& env,
                                                       const std::vector<LocalListener>& listeners,

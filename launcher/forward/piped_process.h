@@ -38,11 +38,11 @@ class PipedProcess {
   [[nodiscard]] int err() const { return err_.get(); }
 
   /// Closes the pipe to the child's standard input, if there is one, and waits for the end of the
-  /// child. If the child still runs, sends SIGTERM after two seconds, or immediately if
-  /// must_terminate is true, and SIGKILL three seconds later. Meanwhile appends the
-  /// child's standard error to `messages`, and discards the child's standard output, so that the
-  /// child does not wait for a reader. Returns the child's exit code; 128 + signal if a signal
-  /// ended the child; 0 if the exit code is not known.
+  /// child. If the child still runs after two seconds, sends SIGTERM; if it still runs three
+  /// seconds after that, sends SIGKILL. With must_terminate, sends SIGTERM immediately. Meanwhile
+  /// appends the child's standard error to `messages`, and discards the child's standard output, so
+  /// that the child does not wait for a reader. Returns the child's exit code; 128 + signal if a
+  /// signal ended the child; 0 if the exit code is not known.
   int end(bool must_terminate, std::string& messages);
 
  private:

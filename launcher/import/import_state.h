@@ -65,8 +65,8 @@ inline constexpr char kVariableMark = '\x01';
 /// A variable that the script or Slurm sets.
 struct ScriptVariable {
   std::optional<std::string> value;  ///< nullopt: only the job knows the value
-  /// The value as text that keeps the variables of the job, each between two kVariableMark.
-  /// nullopt: no such text has the value in every rank, or `value` has it.
+  /// Used if `value` is nullopt: the value as text that keeps the variables of the job, each
+  /// between two kVariableMark. nullopt: not known, or the ranks may have different values.
   std::optional<std::string> job_text;
   std::size_t line = 0;  ///< the line that sets the variable; 0: Slurm sets it
 };
@@ -105,12 +105,12 @@ struct ImportState {
 [[nodiscard]] std::optional<std::string> expanded_text(const ShellWord& word,
                                                        const ImportState& state);
 
-/// Returns the word as ScriptVariable::job_text; nullopt if no such text has the word's value in
-/// every rank.
+/// Returns the word as text in the form of ScriptVariable::job_text; nullopt if the word's value is
+/// not known, or if the ranks may have different values.
 [[nodiscard]] std::optional<std::string> text_of_job(const ShellWord& word,
                                                      const ImportState& state);
-/// Returns true for a variable of Slurm or the shell whose value in a rank is not that in the
-/// script.
+/// Returns true for a variable of Slurm or the shell whose value in a rank differs from its value
+/// in the script.
 [[nodiscard]] bool is_variable_of_rank(std::string_view name);
 
 struct Assignment {

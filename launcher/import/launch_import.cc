@@ -28,7 +28,7 @@ bool is_python(std::string_view word) {
   return base_name(word).starts_with("python");
 }
 
-/// Returns the position of the first word that is neither a variable for the command nor `exec` or
+/// Returns the position of the first word that is neither an assignment (NAME=VALUE) nor `exec` or
 /// `time`.
 std::size_t position_of_called_program(const ShellCommand& command) {
   std::size_t at = 0;
@@ -76,9 +76,9 @@ std::optional<std::string> quoted_words_of(const std::string& value, bool is_who
   return words;
 }
 
-/// Returns the value of a variable as text for a shell on each rank. is_quoted, is_whole_word: how
-/// the variable stands in its word. Returns nullopt if the words that the shell makes of the value
-/// are not certain, or if a variable in the value has another value now.
+/// Returns the value of a variable as text for a shell on each rank. is_quoted: the variable is in
+/// quotes. is_whole_word: no text stands beside the variable. Returns nullopt if the words that the
+/// shell makes of the value are not certain, or if a variable in the value has another value now.
 std::optional<std::string> shell_text_of_value(const std::string& value, bool is_quoted,
                                                bool is_whole_word, const ImportState& state) {
   const auto pieces = split(value, kVariableMark);
@@ -228,7 +228,8 @@ std::string program_of_srun(const ShellCommand& command, std::size_t from) {
   return base_name(reader.program_words().front().literal());
 }
 
-/// Returns true for programs that only show or prepare something, also if srun starts them.
+/// Returns true for programs that only show or prepare something. A command `srun PROGRAM` with
+/// such a program does not count as the start of the ranks.
 bool is_auxiliary(std::string_view program) {
   constexpr std::array<std::string_view, 12> kAuxiliary{
       "hostname", "nvidia-smi", "rocm-smi", "echo",  "date", "env",
@@ -236,8 +237,8 @@ bool is_auxiliary(std::string_view program) {
   return std::find(kAuxiliary.begin(), kAuxiliary.end(), program) != kAuxiliary.end();
 }
 
-/// Returns true if the words start a program of the user. The words call no launcher that this file
-/// reads (srun, mpirun, horovodrun, torchrun).
+/// Returns true if the words start a program of the user. Call this only for words that do not call
+/// one of the launchers srun, mpirun, horovodrun and torchrun.
 bool is_program(std::span<const std::string> words) {
   constexpr std::array<std::string_view, 8> kPrograms{"julia",      "Rscript",   "deepspeed",
                                                       "accelerate", "apptainer", "singularity",
@@ -252,8 +253,8 @@ bool is_program(std::span<const std::string> words) {
          std::find(kPrograms.begin(), kPrograms.end(), name) != kPrograms.end();
 }
 
-/// Returns the reason if what stands around the program in its command, such as a pipe, changes
-/// what the program does.
+/// Returns the obstacle if the command has more than the program, such as a pipe or a redirected
+/// input, and the spec cannot express this. Accepts a redirected output and pipes to `tee`.
 ImportObstacle obstacle_around_program(const ShellCommand& command) {
   if (command.is_joined)
     return "it is joined with other commands, runs in the background, or has a parenthesis or a "

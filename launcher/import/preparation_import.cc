@@ -36,6 +36,8 @@ std::optional<std::vector<std::string>> texts_from(const ShellCommand& command, 
   return texts;
 }
 
+/// Appends the words from `first` on. Sets `line` to the line of the command, unless an earlier
+/// command has set it.
 void add_all(std::vector<std::string>& to, std::size_t& line, std::size_t line_of_command,
              const std::vector<std::string>& from, std::size_t first) {
   if (line == 0) line = line_of_command;
@@ -83,11 +85,11 @@ bool import_initialisation(const ShellCommand& command, ImportState& state) {
   const std::string first = command.words.front().literal();
   const std::string& argument = command.words[1].source;
   const bool is_source = first == "source" || first == ".";
-  const auto names = [&](std::string_view file) {
+  const auto argument_ends_with = [&](std::string_view file) {
     return argument.ends_with(file) || argument.ends_with(std::string(file) + "\"");
   };
   const bool starts_conda =
-      (is_source && names("conda.sh")) ||
+      (is_source && argument_ends_with("conda.sh")) ||
       (first == "eval" && argument.find("shell.bash hook") != std::string::npos);
   if (starts_conda) {
     state.remark(command.line, command.source,
@@ -96,8 +98,9 @@ bool import_initialisation(const ShellCommand& command, ImportState& state) {
                  "CONDA_EXE before you submit");
     return true;
   }
-  return is_source && (names("/init/bash") || names("/profile.d/modules.sh") ||
-                       names("/profile.d/lmod.sh") || names("/etc/profile"));
+  return is_source &&
+         (argument_ends_with("/init/bash") || argument_ends_with("/profile.d/modules.sh") ||
+          argument_ends_with("/profile.d/lmod.sh") || argument_ends_with("/etc/profile"));
 }
 
 /// Reads `conda activate NAME`, `source activate NAME` and `source DIR/bin/activate`.

@@ -106,10 +106,11 @@ tl::unexpected<Error> no_program_error(const ImportRequest& import, std::size_t 
               without_secrets(why).text, printable(import.script_name));
 }
 
-/// Returns the one command that starts the ranks. If the script has no such command or several, or
-/// if the command is nested: fails with kInvalid, or, if the user gives a program after `--`
-/// (import.command), returns nullptr. With a program after `--`, also returns nullptr for a command
-/// without a launcher.
+/// Returns the one command that starts the ranks.
+/// - If the user gives no program after `--` (import.command is empty): fails with kInvalid if the
+///   script has no such command or several, or if the command is nested.
+/// - If the user gives a program: returns nullptr in these cases, and also for a command without a
+///   launcher.
 Result<const ShellCommand*> launch_of(const ImportRequest& import,
                                       const std::vector<Candidate>& candidates) {
   if (!import.command.empty()) {

@@ -31,7 +31,8 @@ struct ShellWord {
   [[nodiscard]] std::string literal() const;
 };
 
-/// A command of a script. A pipe, and commands that &&, || or & connects, are one ShellCommand.
+/// A command of a script. A whole pipe is one ShellCommand, and so are several commands with &&, ||
+/// or & between them.
 struct ShellCommand {
   std::size_t line = 0;          ///< the number of the command's first line, from 1
   std::string source;            ///< the command as it is written, in one line

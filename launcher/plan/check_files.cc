@@ -51,7 +51,7 @@ namespace {
   if (!is_mounted && !container.mount_home.value_or(false) &&
       std::filesystem::exists(here, error)) {
     return fmt::format(
-        "the script '{}' is in no mount, so that the container does not have it; set `container: "
+        "the script '{}' is in no mount, so the container does not have it; set `container: "
         "{{mounts: [.:/work], workdir: /work}}` to mount the spec's folder",
         printable(script));
   }
@@ -113,8 +113,9 @@ class FileCheck {
     problems_.push_back({severity, where, key + ": " + message, source_line_of(loaded_, where)});
   }
 
-  /// Reports an absolute path that does not exist; other paths are names and are not checked. role:
-  /// the use of the path, such as "the image", for the message.
+  /// Reports an absolute path that does not exist. Any other value may be a name, such as that of a
+  /// conda environment, and is not checked. role: the use of the path, such as "the image", for the
+  /// message.
   void report_if_missing(const std::string& key, const std::string& path, std::string_view role,
                          Diagnostic::Severity severity = Diagnostic::Severity::kWarning) {
     std::error_code error;

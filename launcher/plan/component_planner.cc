@@ -53,7 +53,8 @@ constexpr auto kPartOptionsWithoutKey = std::to_array<std::string_view>({
     "--use-min-nodes",
 });
 
-/// sbatch's options for the nodes of a single allocation, which come from all components together.
+/// The options of sbatch that dlrun computes from all components together if the job has a single
+/// allocation.
 constexpr std::array<std::string_view, 6> kOptionsOfNodes{
     "--nodes", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gres", "--mem"};
 

@@ -160,7 +160,8 @@ struct LaunchPlan {
   Requested requested;
   /// The programs of a job with components, in the order of lead's command line. `step`,
   /// `rank_options`, `rank_templates` and `program` of the job itself are then empty; `container`,
-  /// `enter_script` and `rank_vars` are those of the component on the node of the job script.
+  /// `enter_script` and `rank_vars` are those of the first component on the job's first node, where
+  /// the job script runs.
   std::vector<PlannedComponent> components;
   /// sbatch's options for each part of a heterogeneous job after the first; none for other jobs.
   std::vector<std::vector<PlannedOption>> later_parts;

@@ -168,8 +168,8 @@ struct FieldException {
 };
 constexpr RestField kNoField{kRefused, "this version has no field for the option"};
 constexpr std::array kExceptions{
-    // dlrun uses the newest version that both dlrun and the server know. Only with Slurm 23.11 is
-    // v0.0.40 the newest.
+    // dlrun uses the newest version that both dlrun and the server know. This is v0.0.40 only with
+    // Slurm 23.11.
     FieldException{
         "--cpus-per-task", RestVersion::k40, RestVersion::k40, {kCpusPerTaskOf23, "cpus_per_task"}},
     FieldException{

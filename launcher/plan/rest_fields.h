@@ -20,7 +20,7 @@ enum class RestKind {
   kFalse,            ///< false; the option has no value
   kYesNo,            ///< a boolean, from yes or no
   kIsNot0,           ///< a boolean, from a number
-  kSetForTrue,       ///< the text "set": v0.0.38 rejects `true`, which the API documents
+  kSetForTrue,       ///< the text "set", because v0.0.38 rejects the documented value `true`
   kExclusive,        ///< text, or "exclusive" without a value
   kNiceText,         ///< text, or "100" without a value, as sbatch sets it
   kNice,             ///< an integer, or 100 without a value
@@ -28,7 +28,7 @@ enum class RestKind {
   kSignal,           ///< the three fields kill_warning_*
   kMinutes,          ///< a time limit in minutes, as the API's object {set, infinite, number}
   kSeconds,          ///< a time limit in seconds, as an integer
-  kMib,              ///< a memory size in MiB, as such an object; 0 requests all memory
+  kMib,              ///< a memory size in MiB, as an object like that of kMinutes; 0: all memory
   kMibOfDisk,        ///< a size of disk space in MiB, as an integer
   kShared,           ///< the list `shared` with one word: the value, or else RestField::name
   kUpperList,        ///< a list of words in capitals

@@ -45,7 +45,8 @@ std::vector<std::string> words_of_line(std::string_view rest) {
 
 namespace {
 
-std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view mark = "#SBATCH") {
+std::vector<SbatchLine> numbered_lines(std::string_view script,
+                                       std::string_view prefix = "#SBATCH") {
   std::vector<SbatchLine> lines;
   std::size_t number = 0;
   for (const auto line : split(script, '\n')) {
@@ -53,7 +54,8 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
     const auto trimmed = trim(line);
     if (!trimmed.empty() && !trimmed.starts_with('#'))
       break;  // sbatch stops reading at the first command
-    if (line.starts_with(mark)) lines.push_back({number, words_of_line(line.substr(mark.size()))});
+    if (line.starts_with(prefix))
+      lines.push_back({number, words_of_line(line.substr(prefix.size()))});
   }
   return lines;
 }
@@ -62,12 +64,13 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
 /// returns true for an ambiguous abbreviation, because sbatch refuses the script anyway.
 bool is_name_of(std::string_view word, std::string_view long_name) {
   constexpr std::string_view kDashes = "--";
-  constexpr std::array<std::string_view, 7> kWhole = {
-      "--export", "--gpus", "--gres", "--mem",
-      "--ntasks", "--time", "--wait"};  // names of options that are also prefixes of other names
+  // These words are starts of other names, but each one is the name of an option itself.
+  constexpr std::array<std::string_view, 7> kNeverAbbreviations = {
+      "--export", "--gpus", "--gres", "--mem", "--ntasks", "--time", "--wait"};
   if (word == long_name) return true;
   return word.size() > kDashes.size() && long_name.starts_with(word) &&
-         std::find(kWhole.begin(), kWhole.end(), word) == kWhole.end();
+         std::find(kNeverAbbreviations.begin(), kNeverAbbreviations.end(), word) ==
+             kNeverAbbreviations.end();
 }
 
 /// Returns true for the words of the line that separates the parts of a heterogeneous job.

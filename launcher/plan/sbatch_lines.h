@@ -21,7 +21,7 @@ struct SbatchLine {
 /// Returns what sbatch_lines() returns, with the numbers of the lines.
 [[nodiscard]] std::vector<SbatchLine> numbered_sbatch_lines(std::string_view script);
 
-/// Returns the words of a line of text, as sbatch splits the text after "#SBATCH".
+/// Splits a text into words as sbatch splits the rest of a line after "#SBATCH".
 [[nodiscard]] std::vector<std::string> words_of_line(std::string_view rest);
 
 /// Returns the value of an option in the #SBATCH lines before the script's first command; the last

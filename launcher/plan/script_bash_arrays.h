@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Renders the words that, before a command, start the command in the container. Returns "" if
-/// there is no container, or if srun itself starts the tasks in the container.
+/// Renders the words that stand before a command and start it in the container. Returns "" if there
+/// is no container, or if srun itself starts the tasks in the container.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan,
                                      std::string_view array = "dlrun_enter");
 

@@ -179,8 +179,8 @@ class Arrays {
 
   /// Adds the point to an array. plan: the plan of a task. point_variables: Slurm's variables for
   /// one of the task's points.
-  void place(PlannedPoint& point, const LaunchPlan& plan,
-             std::vector<PlannedVariable> point_variables) {
+  void add_point(PlannedPoint& point, const LaunchPlan& plan,
+                 std::vector<PlannedVariable> point_variables) {
     auto [newest, is_new] =
         newest_arrays_.try_emplace(id_of_array(plan, point_variables), plans_.size());
     if (!is_new && packings_[newest->second].point_count == max_points_) {
@@ -237,8 +237,8 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* point_spec = planner.load(points[i], i);
     if (point_spec == nullptr) continue;
-    // All points wait for the same jobs. The caller may have resolved the runs in `after` since the
-    // spec was loaded.
+    // All points wait for the same jobs. Since the spec was loaded, the caller may have replaced
+    // the names of runs in `after` by paths.
     point_spec->spec.after = loaded.spec.after;
     const auto plan = planner.plan(*point_spec, points[i], i);
     if (!plan) continue;
@@ -260,9 +260,9 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     point.uses_trainer = plan->uses_trainer();
     if (inputs.target != Target::kSlurm) continue;
     if (sweep.pack == 1) {
-      arrays.place(point, *plan, {});
+      arrays.add_point(point, *plan, {});
     } else if (const auto job = planner.plan_packed(*point_spec, point.values, i, sweep.pack)) {
-      arrays.place(point, *job, slurm_variables_of_point(*point_spec));
+      arrays.add_point(point, *job, slurm_variables_of_point(*point_spec));
     }
   }
   if (!planner.errors().empty()) return tl::unexpected(std::move(planner.errors()));

@@ -53,10 +53,10 @@ struct SweepLimits {
 };
 
 /// Plans every point. `loaded`: the result of load_spec(request), in which the caller may have
-/// replaced the runs of `after`. The errors of a point name the point, and an error that several
-/// points share is returned once. Planning stops after 20 errors. Two points with the same script
-/// are an error, except in a search, whose program may propose a point again. Fewer random points
-/// than sweep.random asks for are an error, too.
+/// replaced the names of runs in `after` by paths. The errors of a point name the point, and an
+/// error that several points share is returned once. Planning stops after 20 errors. Two points
+/// with the same script are an error, except in a search, whose program may propose a point again.
+/// Fewer random points than sweep.random asks for are an error, too.
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);

@@ -141,9 +141,9 @@ Result<> call_rsync(const RsyncCall& call, const std::vector<std::string>& optio
 /// and do not exist here. rsync's own option for this, --delete-missing-args, fails in versions of
 /// 2026 (rsync 3.4.3, 3.2.7-1+deb12u6).
 Result<> delete_on_host(const RsyncCall& call, const std::vector<std::string>& gone) {
-  // Files that no rule includes are excluded, and excluded files are not deleted. With
-  // --ignore-existing, rsync would keep a link on the host in the place of a folder, and delete
-  // files behind that link.
+  // Files that no rule includes are excluded, and excluded files are not deleted. The call does not
+  // have --ignore-existing. With that option, rsync would keep a link on the host in the place of a
+  // folder, and delete files behind that link.
   return call_rsync(call, {"-r", "--existing", "--delete", "--include-from=-", "--exclude=*"},
                     include_rules(gone));
 }

@@ -26,8 +26,8 @@ class HostOutput {
   HostOutput& operator=(const HostOutput&) = delete;
   virtual ~HostOutput() = default;
 
-  /// Each function shows bytes of one stream of the host: standard output or standard error.
-  /// Returns false if the caller's stream accepts no more.
+  /// Show bytes of the host's standard output (out) or standard error (err). Return false if the
+  /// caller's stream accepts no more.
   virtual bool out(std::string_view bytes) = 0;
   virtual bool err(std::string_view bytes) = 0;
   /// Shows the bytes of an incomplete character that are still held back. Called at the end of each
@@ -97,8 +97,9 @@ struct HostAnswer {
 /// Fails with kUnavailable if ssh could not connect or lost the connection, and with kNotFound if
 /// dlrun did not start on the host. Cannot notice that the connection was lost if
 /// returns_users_exit_code(call) is true, because the user's program may have ended with the same
-/// code. After code 255 of a call that submits, the message says that the job is submitted: the
-/// caller then follows a run, and has the host's answer to the submission.
+/// code. For a call that submits, the message after code 255 says that the job is submitted. This
+/// is true because such a call comes here with code 255 only while dlrun follows the run, after the
+/// host has answered the submission.
 [[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end);
 
 /// Reads the host's file and returns the ssh for this host. can_ask: a person at the terminal can

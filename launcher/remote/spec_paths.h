@@ -17,8 +17,8 @@ struct LocalPath {
   Diagnostic at;  ///< without a message
 };
 
-/// Checks the paths in the spec and in the files of its key `base` (the base, the base of the base,
-/// ...) as far as these are in the repository. Reads at most kMostSpecFiles files. Fails with
+/// Checks the paths in the spec and in those of its bases (the file of its key `base`, the base of
+/// that file, ...) that are in the repository. Reads at most kMostSpecFiles files. Fails with
 /// kInvalid and all places if relative paths leave the repository, or if absolute paths lead into
 /// it, and as read_untrusted() does if the spec cannot be read. Returns the absolute paths outside
 /// the repository that exist on this machine, so that the host can look for them. Skips paths that

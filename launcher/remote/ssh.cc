@@ -24,8 +24,8 @@ namespace {
 constexpr std::size_t kLongestSocket = 90;  ///< the path of a socket has fewer characters
 constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 
-/// Makes the folder unless it exists. Fails if the folder is not the caller's, or if another user
-/// can enter it.
+/// Makes the folder unless it exists. Fails if the folder belongs to another user, or if another
+/// user can enter it.
 Result<> ensure_private_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return fail(Errc::kIo, "cannot make {}: {}", printable(folder.string()), errno_text(errno));
@@ -85,8 +85,9 @@ std::string process_text(std::string_view pid) {
 }
 
 /// Takes the lock under which a connection is opened. Without the lock, two commands that start
-/// together would open two connections, and one of them would stay open unused. The file holds the
-/// process id of the last holder. Fails with kUnavailable at the end of `patience`.
+/// together would open two connections, and one of them would stay open unused. The file has the
+/// process id of the process that holds the lock, or that held it before. Fails with kUnavailable
+/// at the end of `patience`.
 Result<UniqueFd> lock_opening(const Ssh& ssh, std::chrono::seconds patience) {
   const std::string file = ssh.socket().string() + ".lock";
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

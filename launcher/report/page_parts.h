@@ -50,7 +50,7 @@ struct Column {
                                      const std::vector<std::vector<std::string>>& rows);
 
 /// Returns the start of the first attempt, else the time of the first line of metrics.jsonl, in
-/// seconds since 1970; 0 without both.
+/// seconds since 1970; 0 if there is neither.
 [[nodiscard]] double begin_of(const RunReport& report);
 /// Returns the time of the run's last event, progress report or sample, in seconds since 1970;
 /// begin_of() if the run has none of these.

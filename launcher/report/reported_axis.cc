@@ -12,7 +12,8 @@ namespace {
 using Reports = std::vector<const RunReport*>;
 
 /// The largest ratio of two values that count as the same. The step at which an epoch began is
-/// known only up to the interval between two reports.
+/// known only up to the interval between two reports, so measured values differ a little even if
+/// the true ones are equal.
 constexpr double kSameWithin = 1.05;
 
 /// Returns true if a point of the report has the field. Returns true, too, for a report without

@@ -64,7 +64,8 @@ void sort_best_first(std::vector<RunReport>& reports);
 /// Returns a self-contained page about one run, without scripts and external resources. made_at is
 /// the present time, in UTC. Escapes all text from the run.
 [[nodiscard]] std::string report_page(const RunReport& report, const std::string& made_at);
-/// Returns a page like report_page() that compares several runs below the title.
+/// Returns a page with the given title that compares several runs. The notes on report_page() apply
+/// to this page, too.
 [[nodiscard]] std::string comparison_page(const std::vector<RunReport>& reports,
                                           const std::string& title, const std::string& made_at);
 

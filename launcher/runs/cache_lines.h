@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// Returns the file's text if the caller owns the file, the file has at most 64 MiB, and the text
+/// Returns the file's text if this user owns the file, the file has at most 64 MiB, and the text
 /// starts with `head` (the first line). Otherwise returns an empty text. Follows no link.
 [[nodiscard]] std::string read_own_cache(const std::filesystem::path& file, std::string_view head);
 

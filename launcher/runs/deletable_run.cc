@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Returns true if dlrun gives this name to runs: NAME-YYYYMMDD-HHMMSS-xxxx, or NAME-JOB for a
-/// script that was submitted by hand. A program can also claim any other directory as its run, such
-/// as a home directory, if the user sets DLRUN_RUN.
+/// script that was submitted by hand. If the user sets DLRUN_RUN, a program can claim any other
+/// directory as its run, even a home directory. dlrun must not delete such a directory.
 bool has_name_of_run(const fs::path& run) {
   const std::string id = run.filename().string();
   if (name_of_id(id) != id) return true;

@@ -43,8 +43,8 @@ struct OpenedRun {
 /// name this run.
 [[nodiscard]] Result<OpenedRun> open_deletable_run(const std::filesystem::path& run);
 
-/// Reads a regular file in the directory that belongs to this user. Returns "" if there is none, if
-/// the file is larger than the limit, or if it cannot be opened.
+/// Returns the text of a file in the directory. Returns "" if there is no regular file of this
+/// name, if another user owns it, if it is larger than the limit, or if it cannot be opened.
 [[nodiscard]] std::string read_own_file(int directory, const char* name, std::size_t limit_bytes);
 
 /// Returns true if the directory is that of a sweep.

@@ -6,7 +6,7 @@
 // otherwise gives the directory its name back.
 //
 // The mark names the run, the new name and the inode of the directory. So another user who can
-// rename entries of the runs folder cannot make dlrun delete another directory of the caller. The
+// rename entries of the runs folder cannot make dlrun delete another directory of this user. The
 // mark does not name the device, because a network file system has a different one on each host.
 
 #include "launcher/runs/deletion_mark.h"
@@ -92,8 +92,9 @@ Result<> write_mark(const OpenedRun& opened, const DeletionMark& mark) {
   if (!file.is_open()) return failed(errno);
   if (write_all(file.get(), json_read::dump(json) + "\n") && ::fsync(file.get()) == 0) return {};
   const int error = errno;
-  // A full disk is a reason to delete runs, so this error is ignored. Without the contents of the
-  // mark, a later call cannot finish this deletion if it is interrupted; nothing else needs them.
+  // A full disk is a reason to delete runs, so this error is ignored. Only a later call that
+  // finishes this deletion after an interruption needs the contents of the mark. Without them, that
+  // call only reports the directory.
   if (error == ENOSPC || error == EDQUOT) return {};
   return failed(error);
 }
@@ -181,7 +182,7 @@ void finish_deletion(int folder, const std::string& name, const std::string& bef
     if (!make_final(directory.get())) return;
   }
   TreeDeletion done = delete_renamed(folder, name, directory.get());
-  if (done.left > 0) done.why_left = name + "/" + done.why_left;
+  if (done.undeleted_count > 0) done.first_undeleted = name + "/" + done.first_undeleted;
   effect.done += done;
 }
 
@@ -241,11 +242,11 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const std::stri
 TreeDeletion delete_renamed(int parent, const std::string& name, int directory) {
   TreeDeletion effect = delete_contents(directory, kFinalMark);
   struct stat info {};
-  if (effect.left > 0 || ::fstat(directory, &info) != 0) return effect;
+  if (effect.undeleted_count > 0 || ::fstat(directory, &info) != 0) return effect;
   if (identity_in(parent, name) == identity_of(info) &&
       ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0) {
-    effect.left = 1;
-    effect.why_left = fmt::format("{}: {}", name, errno_text(errno));
+    effect.undeleted_count = 1;
+    effect.first_undeleted = fmt::format("{}: {}", name, errno_text(errno));
   }
   return effect;
 }

@@ -43,7 +43,7 @@ struct FinishedDeletions {
 /// Deletes what interrupted deletions left in a runs folder. only: the id of one run; empty: all
 /// runs. If a deletion was interrupted before it was final (deletion_mark.cc), and the run was used
 /// after the deletion had checked it, gives the directory its old name instead. Touches only
-/// directories of the caller that a deletion has renamed.
+/// directories of this user that a deletion has renamed.
 [[nodiscard]] FinishedDeletions finish_deletions(const std::filesystem::path& runs_dir,
                                                  const std::string& only = {});
 

@@ -150,7 +150,7 @@ class TreeDeleter {
       clear(top_, "", last, false, 0);
       if (!has_moved_) break;
     }
-    if (!last.empty() && effect_.left == 0) remove(top_, last, "", false, 0);
+    if (!last.empty() && effect_.undeleted_count == 0) remove(top_, last, "", false, 0);
   }
   /// Deletes one entry of the top directory.
   void remove_one(const std::string& name) {
@@ -166,7 +166,7 @@ class TreeDeleter {
     TreeDeleter inner(below.get(), device_);
     inner.clear_top("");
     effect_ += inner.effect_;
-    if (inner.effect_.left == 0 && unlink(top_, name, name, AT_REMOVEDIR))
+    if (inner.effect_.undeleted_count == 0 && unlink(top_, name, name, AT_REMOVEDIR))
       add_bytes(effect_.freed, info, false);
   }
   [[nodiscard]] const TreeDeletion& effect() const { return effect_; }
@@ -176,7 +176,7 @@ class TreeDeleter {
              bool is_checkpoint, int depth) {
     const auto names = names_in(directory);
     if (!names) {
-      add_left(where, names.error().message);
+      add_undeleted(where, names.error().message);
       return;
     }
     for (const std::string& name : *names) {
@@ -189,7 +189,7 @@ class TreeDeleter {
     struct stat info {};
     const std::string path = where.empty() ? name : where + "/" + name;
     if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-      if (errno != ENOENT) add_left(path, errno_text(errno));
+      if (errno != ENOENT) add_undeleted(path, errno_text(errno));
       return;
     }
     if (S_ISDIR(info.st_mode)) {
@@ -203,7 +203,7 @@ class TreeDeleter {
   void remove_directory(int directory, const std::string& name, const std::string& path,
                         const struct stat& info, bool is_checkpoint, int depth) {
     if (info.st_dev != device_ || is_mount_point(directory, name)) {
-      add_left(path, kIsMounted);
+      add_undeleted(path, kIsMounted);
       return;
     }
     if (depth >= kMostLevels) {
@@ -220,20 +220,20 @@ class TreeDeleter {
       if (error == ELOOP || error == ENOTDIR) {
         static_cast<void>(unlink(directory, name, path, 0));
       } else if (error != ENOENT) {
-        add_left(path, errno_text(error));
+        add_undeleted(path, errno_text(error));
       }
       return;
     }
     if (::fstat(below.get(), &opened) != 0 || opened.st_dev != device_) {
-      add_left(path, kIsMounted);
+      add_undeleted(path, kIsMounted);
       return;
     }
-    const auto left = effect_.left;
+    const auto undeleted_before = effect_.undeleted_count;
     const bool is_below_checkpoint = is_checkpoint || name == kCheckpointFolder;
     clear(below.get(), path, "", is_below_checkpoint, depth + 1);
-    // A directory that still holds an entry cannot be deleted. add_left() has recorded the reason
-    // for that entry.
-    if (effect_.left == left && unlink(directory, name, path, AT_REMOVEDIR))
+    // A directory that still holds an entry cannot be deleted. add_undeleted() has recorded the
+    // reason for that entry.
+    if (effect_.undeleted_count == undeleted_before && unlink(directory, name, path, AT_REMOVEDIR))
       add_bytes(effect_.freed, opened, is_below_checkpoint);
   }
 
@@ -244,7 +244,7 @@ class TreeDeleter {
         (errno == EINVAL && ::renameat(directory, name.c_str(), top_, there.c_str()) == 0)) {
       has_moved_ = true;
     } else if (errno != ENOENT) {
-      add_left(path, errno_text(errno));
+      add_undeleted(path, errno_text(errno));
     }
   }
 
@@ -255,11 +255,11 @@ class TreeDeleter {
         ::unlinkat(directory, name.c_str(), flags) == 0)
       return true;
     const int error = errno;
-    if (error != ENOENT) add_left(path, errno_text(error));
+    if (error != ENOENT) add_undeleted(path, errno_text(error));
     return false;
   }
 
-  /// Gives the caller all rights to a directory of the caller. Returns false if that is impossible
+  /// Gives this user all rights to a directory of this user. Returns false if that is impossible
   /// or not needed. Leaves errno unchanged.
   static bool make_writable(int directory) {
     const int error = errno;
@@ -286,9 +286,9 @@ class TreeDeleter {
     return is_changed;
   }
 
-  void add_left(const std::string& path, const std::string& why) {
-    if (++effect_.left == 1)
-      effect_.why_left = fmt::format("{}: {}", path.empty() ? "." : path, why);
+  void add_undeleted(const std::string& path, const std::string& why) {
+    if (++effect_.undeleted_count == 1)
+      effect_.first_undeleted = fmt::format("{}: {}", path.empty() ? "." : path, why);
   }
 
   int top_;
@@ -309,8 +309,8 @@ TreeSize& TreeSize::operator+=(const TreeSize& other) {
 
 TreeDeletion& TreeDeletion::operator+=(const TreeDeletion& other) {
   freed += other.freed;
-  left += other.left;
-  if (why_left.empty()) why_left = other.why_left;
+  undeleted_count += other.undeleted_count;
+  if (first_undeleted.empty()) first_undeleted = other.first_undeleted;
   return *this;
 }
 

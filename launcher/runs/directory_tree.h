@@ -30,8 +30,9 @@ struct TreeSize {
 /// The effect of a deletion.
 struct TreeDeletion {
   TreeSize freed;
-  std::uint64_t left = 0;  ///< entries that could not be deleted
-  std::string why_left;    ///< the first of them and the reason: "a/b: Permission denied (EACCES)"
+  std::uint64_t undeleted_count = 0;  ///< number of entries that could not be deleted
+  /// The first of these entries, and the reason: "a/b: Permission denied (EACCES)".
+  std::string first_undeleted;
 
   TreeDeletion& operator+=(const TreeDeletion& other);
 };

@@ -18,7 +18,7 @@ namespace dlrun {
 class EntryCache {
  public:
   /// Reads the cache of the index in directory. The cache is empty if its file is missing, damaged
-  /// or not owned by the caller.
+  /// or not owned by this user.
   explicit EntryCache(const std::filesystem::path& directory);
 
   /// Returns the cached entry of the run `id`, provided that the entry's file still has this inode;

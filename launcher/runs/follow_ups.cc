@@ -14,7 +14,7 @@ std::filesystem::path follow_up_path(const std::filesystem::path& run, std::int6
 Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
                                               const Submission& first) {
   std::vector<FollowUp> follow_ups;
-  for (std::int64_t number = 1; number < first.chain_jobs; ++number) {
+  for (std::int64_t number = 1; number < first.chain_job_count; ++number) {
     DLRUN_TRY_ASSIGN(auto submission, read_submission(follow_up_path(run, number)));
     if (submission) follow_ups.push_back({number, std::move(*submission)});
   }

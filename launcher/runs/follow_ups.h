@@ -31,7 +31,7 @@ struct FollowUp {
                                                             const Submission& first);
 
 /// Returns the other user who owns the folder or the journal of one of the follow-up jobs; nullopt
-/// if the caller owns all of them.
+/// if this user owns all of them.
 [[nodiscard]] std::optional<Owner> foreign_owner_of_follow_ups(
     const std::filesystem::path& run, const std::vector<FollowUp>& follow_ups);
 

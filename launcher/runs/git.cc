@@ -71,10 +71,11 @@ Result<std::vector<std::string>> options_without_filters(const std::filesystem::
                   "has a '=': '{}'",
                   printable(name));
     if (options.size() >= 2 * kMostFilterSettings)
-      return fail(Errc::kInvalid,
-                  "git's configuration has more than {} settings of filters, which dlrun does not "
-                  "switch off",
-                  kMostFilterSettings);
+      return fail(
+          Errc::kInvalid,
+          "git's configuration has more than {} settings of filters, and dlrun switches off "
+          "no more than that",
+          kMostFilterSettings);
     options.emplace_back("-c");
     options.push_back(std::string(name) + (name.ends_with(".required") ? "=false" : "="));
   }

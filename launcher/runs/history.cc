@@ -65,7 +65,7 @@ SamplesPoint samples_of(const events::RankStatistics& event, double t, std::int6
   return {.t = t,
           .attempt = attempt,
           .ranks = event.ranks,
-          .slow_ranks = event.slow_ranks,
+          .slow_rank_count = event.slow_rank_count,
           .cpu = spread(event.cpu),
           .rss_bytes = spread(event.rss_bytes),
           .gpu = spread(event.gpu),
@@ -236,7 +236,7 @@ bool is_exit_of_rank(const RunEvent& event) {
 
 }  // namespace
 
-AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
+AttemptHistory& RunHistory::find_or_add_attempt(std::int64_t number, double t) {
   // After a restart, an event may still be about the previous attempt.
   const std::size_t count = attempts_.size();
   if (count > 0 && attempts_[count - 1].number == number) return attempts_[count - 1];
@@ -283,7 +283,7 @@ void RunHistory::add(const RecordedEvent& recorded) {
   if (kind.empty() || !t) return;
   const std::int64_t number =
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
-  AttemptHistory& attempt = attempt_of(number, *t);
+  AttemptHistory& attempt = find_or_add_attempt(number, *t);
   // The curves and the ranks are those of the whole run, or of its first main component.
   const bool describes_run =
       recorded.component.empty() || recorded.component == record_.leading_component;
@@ -346,7 +346,7 @@ void RunHistory::add_progress(const events::Progress& event, double t, std::int6
 void RunHistory::add_samples(const events::RankStatistics& event, double t, std::int64_t attempt) {
   samples_.push_back(samples_of(event, t, attempt));
   thin_if_full(samples_);
-  for (const auto& one : event.slow) {
+  for (const auto& one : event.slowest_ranks) {
     if (slow_ranks_.size() >= kSlowRanksLimit && !slow_ranks_.contains(one.rank)) continue;
     SlowRank& known = slow_ranks_[one.rank];
     known.rank = one.rank;

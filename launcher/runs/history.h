@@ -35,7 +35,7 @@ struct ProgressPoint {
 /// milliseconds of a rank's own work on a step.
 struct SamplesPoint {
   double t = 0;  ///< seconds since 1970
-  std::int64_t attempt = 0, ranks = 0, slow_ranks = 0;
+  std::int64_t attempt = 0, ranks = 0, slow_rank_count = 0;
   std::optional<Spread> cpu, rss_bytes, gpu, gpu_used_bytes, step, work_ms;
   std::optional<double> gpu_watts;  ///< the power of all GPUs together
 };
@@ -112,7 +112,9 @@ class RunHistory {
   void add(const RecordedEvent& recorded);
   void add_progress(const events::Progress& event, double t, std::int64_t attempt);
   void add_samples(const events::RankStatistics& event, double t, std::int64_t attempt);
-  AttemptHistory& attempt_of(std::int64_t number, double t);
+  /// Returns the attempt with this number, and adds the attempt if it is new. t: the time of the
+  /// event for which the attempt is needed. If there are too many attempts, returns the last one.
+  AttemptHistory& find_or_add_attempt(std::int64_t number, double t);
   /// Marks that another attempt follows. A planned end of `attempt`, and the exit of a rank before
   /// it, are then no longer shown as failures.
   void note_successor(AttemptHistory& attempt);

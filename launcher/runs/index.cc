@@ -114,7 +114,9 @@ Result<RunIndex::Listing> RunIndex::list() const {
   for (;;) {
     errno = 0;
     const struct dirent* file = ::readdir(folder.get());
-    if (file == nullptr && errno != 0)  // an incomplete list would let a name mean another run
+    // A name means the newest run of this name. If an incomplete list lacked that run, a command
+    // would act on an older one.
+    if (file == nullptr && errno != 0)
       return fail(Errc::kIo, "cannot list {}: {}", printable(directory_.string()),
                   errno_text(errno));
     if (file == nullptr) break;

@@ -51,7 +51,7 @@ class RunIndex {
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
   };
-  /// Adds the caller's runs in runs_dir that are missing in the index. Skips a directory whose name
+  /// Adds this user's runs in runs_dir that are missing in the index. Skips a directory whose name
   /// has a character other than letters, digits, '.', '_' and '-', because dlrun gives no run such
   /// a name; for the same reason, skips names that are too long or begin with '.' or '-'. Fails
   /// with kNotFound if runs_dir cannot be listed, with kIo if the listing breaks off, and as add()

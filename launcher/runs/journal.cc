@@ -118,7 +118,7 @@ Result<> check_recorded_job(const std::filesystem::path& file, const JobId& job)
   return {};
 }
 
-/// Returns the file's owner; nullopt if that is the caller.
+/// Returns the file's owner; nullopt if this user owns the file.
 std::optional<Owner> foreign_writer(const TextAndOwner& file) {
   return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
 }
@@ -183,7 +183,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.log_pattern = json_read::text(*json, "output");
   submission.error_pattern = json_read::text(*json, "error");
   const auto chain = json_read::integer(*json, "chain").value_or(0);
-  submission.chain_jobs = std::clamp<std::int64_t>(chain, 0, kMostChainJobs);
+  submission.chain_job_count = std::clamp<std::int64_t>(chain, 0, kMostChainJobs);
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
     submission.server =
         RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
@@ -214,7 +214,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   if (!submission.error_pattern.empty()) json["error"] = submission.error_pattern;
   if (!submission.chdir.empty()) json["chdir"] = submission.chdir;
   if (!submission.dependency.empty()) json["dependency"] = submission.dependency;
-  if (submission.chain_jobs > 0) json["chain"] = submission.chain_jobs;
+  if (submission.chain_job_count > 0) json["chain"] = submission.chain_job_count;
   return write_file_atomic(run / "submission.json", json_read::dump(json) + "\n");
 }
 

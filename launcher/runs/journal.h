@@ -31,7 +31,7 @@ struct Submission {
   /// The command that submitted or started the job. For a slurmrestd, the arguments that sbatch
   /// would have got.
   std::vector<std::string> argv;
-  std::string time;     ///< UTC, of the last change
+  std::string time;     ///< UTC, of the latest change
   std::string message;  ///< kRefused: the reason
   /// sbatch's pattern of the job's output, if it is not slurm-JOBID.out in the run directory.
   std::string log_pattern;
@@ -48,15 +48,16 @@ struct Submission {
   std::optional<std::int64_t> task;
   /// The number of jobs that the submission queues for the run, this one included (retry.chain).
   /// 0: the run has one job. follow_ups.h reads the journals of the other jobs.
-  std::int64_t chain_jobs = 0;
-  std::optional<Owner> foreign;  ///< another user who wrote the journal; nullopt: the caller
+  std::int64_t chain_job_count = 0;
+  std::optional<Owner> foreign;  ///< the other user who owns the journal; nullopt: this user does
 };
 
 /// Returns the comment that identifies the submission's job in Slurm: "dlrun:TOKEN".
 [[nodiscard]] std::string comment_of(const Submission& submission);
 
 /// Returns the text of the journal of a sweep's point. That journal only refers to the array's
-/// journal, one folder above. The caller writes it once, before anything is submitted.
+/// journal, one folder above. The calling code writes the journal once, before anything is
+/// submitted.
 [[nodiscard]] std::string journal_of_task(std::size_t task);
 
 /// Reads the journal; for a sweep's point, also that of the array. Returns nullopt if there is no
@@ -105,7 +106,7 @@ struct Claim {
   JobId job;
   std::string token;
   std::string log;                 ///< path of the job's output on the job's node; may be empty
-  std::optional<Owner> foreign{};  ///< another user who wrote the claim; nullopt: the caller
+  std::optional<Owner> foreign{};  ///< the other user who owns the claim; nullopt: this user does
 };
 /// Reads the run's claim. Returns nullopt if there is none. Fails with kInvalid if it is damaged.
 [[nodiscard]] Result<std::optional<Claim>> read_claim(const std::filesystem::path& run);

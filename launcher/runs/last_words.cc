@@ -33,9 +33,9 @@ std::vector<std::filesystem::path> logs_of_failure(const std::filesystem::path& 
   return logs;
 }
 
-/// Returns true for a message of dlrun that tells nothing new. If lead has started no attempt,
-/// messages of the job script also begin with "dlrun: " and may be the reason for the end. Then
-/// only the message of the run's end is known.
+/// Returns true for a message of dlrun that tells nothing new. If lead has started no attempt, the
+/// messages of the job script, which also begin with "dlrun: ", may be the reason for the end. In
+/// this case, only the line that repeats the message of the run's end tells nothing new.
 bool is_known_message(std::string_view line, const RunRecord& record) {
   constexpr std::string_view kPrefix = "dlrun: ";
   if (!line.starts_with(kPrefix)) return false;

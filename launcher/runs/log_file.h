@@ -45,8 +45,8 @@ namespace dlrun {
 /// Reads a file that grows. The file need not exist yet, and may be truncated (by a requeue).
 class LogReader {
  public:
-  /// `facts` are those of the log's run. A foreign run may name a private file of the caller
-  /// as its log, so a foreign run's log is read only if the run's owner owns the file; read_more()
+  /// `facts` are those of the log's run. A foreign run may name a private file of this user as its
+  /// log. A foreign run's log is therefore read only if the run's owner owns the file; read_more()
   /// fails with kInvalid for any other file.
   LogReader(std::filesystem::path path, const RunFacts& facts)
       : path_(std::move(path)),

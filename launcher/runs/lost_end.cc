@@ -47,7 +47,7 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
   if (auto written = write_all(file.get(), line); !written)
     return within(printable(path.string()), written.error());
   if (::fsync(file.get()) != 0) return failed();
-  DLRUN_TRY(sync_directory(run));  // this call may have created the file
+  DLRUN_TRY(sync_directory(run));  // open() may have created the file
   return read_events(run);
 }
 

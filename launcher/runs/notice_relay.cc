@@ -21,8 +21,8 @@ namespace {
 /// points to the sender.
 constexpr std::size_t kMostInBackground = 100;
 
-/// Returns those runs, and those points of sweeps, that have a folder of notices and belong to the
-/// caller.
+/// Returns those runs, and those points of sweeps, that have a folder of notices and belong to this
+/// user.
 std::vector<IndexEntry> runs_with_notices(const std::vector<IndexEntry>& runs) {
   std::vector<IndexEntry> found;
   const auto add = [&](const IndexEntry& run) {

@@ -1,6 +1,6 @@
 #pragma once
 // Sends notices of runs (`notify`) from a login node if the compute nodes could not send them. Only
-// notices of the caller's own runs are read and sent.
+// notices of this user's own runs are read and sent.
 
 #include <cstddef>
 #include <string>
@@ -21,7 +21,7 @@ struct NoticeOfRun {
   QueuedNotice queued{};
 };
 
-/// Reads the notices in the queues of these runs and of the points of these sweeps.
+/// Reads the notices in the queues of these runs. A sweep's queues are those of its points.
 [[nodiscard]] std::vector<NoticeOfRun> read_notices(const std::vector<IndexEntry>& runs);
 /// Returns the JSON of `dlrun notify --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json notices_json(const std::vector<NoticeOfRun>& notices);

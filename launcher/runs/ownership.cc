@@ -27,9 +27,9 @@ constexpr std::array<const char*, 12> kDecidingFiles = {
 constexpr std::array<const char*, 3> kDecidingFilesOfSweep = {"sweep.json", "submit.json",
                                                               "job.sh"};
 
-std::optional<Owner> owner_unless_caller(const struct stat& info) {
-  static const uid_t caller = ::geteuid();
-  if (info.st_uid == caller) return std::nullopt;
+std::optional<Owner> owner_unless_this_user(const struct stat& info) {
+  static const uid_t this_user = ::geteuid();
+  if (info.st_uid == this_user) return std::nullopt;
   return owner_of(info.st_uid);
 }
 
@@ -42,7 +42,7 @@ std::optional<Owner> foreign_owner_of_files(const std::filesystem::path& folder,
     // For a symbolic link, the owner of the link counts. dlrun does not follow the link when it
     // reads the file.
     if (!fd.is_open() || ::fstatat(fd.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (auto owner = owner_unless_caller(info)) return owner;
+    if (auto owner = owner_unless_this_user(info)) return owner;
   }
   return std::nullopt;
 }
@@ -92,7 +92,7 @@ std::optional<Owner> foreign_owner_of_links(const std::filesystem::path& path) {
       at /= part;
       continue;
     }
-    if (auto owner = info.st_uid == 0 ? std::nullopt : owner_unless_caller(info)) return owner;
+    if (auto owner = info.st_uid == 0 ? std::nullopt : owner_unless_this_user(info)) return owner;
     const auto target = std::filesystem::read_symlink(at / part, error);
     if (error) return std::nullopt;
     if (target.is_absolute()) at = "/";
@@ -113,7 +113,7 @@ std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run) {
   if (auto owner = foreign_owner_of_links(run)) return owner;
   struct stat info {};
   if (::stat(run.c_str(), &info) != 0) return std::nullopt;
-  return owner_unless_caller(info);
+  return owner_unless_this_user(info);
 }
 
 std::optional<Owner> foreign_owner(const std::filesystem::path& run) {

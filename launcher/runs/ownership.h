@@ -1,12 +1,13 @@
 #pragma once
-// Decides from a run's owner which operations on it are allowed. No other code decides that.
+// Decides from a run's owner which operations on it are allowed. No other code decides that. In the
+// comments of launcher/runs, "this user" is the user who runs dlrun.
 //
 // A run is foreign if another user owns its directory, a file in it that determines what dlrun
-// does, or a symbolic link in its path. A link of root does not make a run foreign. Root is a
-// caller like any other, so another user's run is foreign to root, too. dlrun shows a foreign run
-// only from the run's files, and asks neither Slurm nor a server that the run names. dlrun does not
-// cancel, resubmit, attach to or change the run, and does not add the run to an index. The user can
-// name a foreign run only by its path.
+// does, or a symbolic link in its path. A link of root does not make a run foreign. If root runs
+// dlrun, another user's run is foreign, too. dlrun shows a foreign run only from the run's files,
+// and asks neither Slurm nor a server that the run names. dlrun does not cancel, resubmit, attach
+// to or change the run, and does not add the run to an index. On the command line, only a path
+// refers to a foreign run.
 
 #include <sys/types.h>
 
@@ -34,7 +35,7 @@ struct Owner {
 /// Returns the other user who makes the run foreign: the owner of the run's directory, of a link in
 /// the run's path (not root's), or of a file that determines what dlrun does (journal, claim,
 /// record, script and others). For a point of a sweep, also checks the directories and files of the
-/// array and of the sweep. Returns nullopt for a run of the caller.
+/// array and of the sweep. Returns nullopt for a run of this user.
 [[nodiscard]] std::optional<Owner> foreign_owner(const std::filesystem::path& run);
 
 /// Fails with kUsage for a foreign run. id: the run's name in the message. action: "cancel it".

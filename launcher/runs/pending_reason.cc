@@ -69,7 +69,7 @@ constexpr std::array<Meaning, 32> kMeanings{{
      "shorter resources.time or another resources.account"},
     {"NodeDown", "a node that it needs is down"},
     {"SchedDefer", "on this cluster Slurm starts no job immediately when it is submitted"},
-    {"Cleaning", "its last attempt is still being cleaned up"},
+    {"Cleaning", "its previous attempt is still being cleaned up"},
     {"Prolog", "the cluster prepares its nodes"},
     {"BurstBufferResources", "the burst buffer has no space left for it"},
     {"DeadLine", "it cannot end before its deadline"},

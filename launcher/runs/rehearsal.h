@@ -15,8 +15,8 @@
 
 namespace dlrun {
 
-/// The id of a run's rehearsal, and the requests of the run, with which the figures of the
-/// rehearsal are compared. Stored in rehearsal.json of the run.
+/// The id of a run's rehearsal, and the requests of the run. The figures of the rehearsal are
+/// compared with these requests. Stored in rehearsal.json of the run.
 struct RehearsalNote {
   std::string id;  ///< the id of the rehearsal's run, which is in the same runs folder
   std::optional<std::int64_t> ranks_per_node;

@@ -47,13 +47,13 @@ bool has_job(const std::filesystem::path& run, std::string_view job) {
   return claim && *claim && (*claim)->job.id == job;
 }
 
-/// Returns true if the run's folder still belongs to the caller. Another user may have replaced the
+/// Returns true if the run's folder still belongs to this user. Another user may have replaced the
 /// folder since the run was indexed, and a name must not refer to that user's folder.
 bool is_own(const IndexEntry& entry) {
   return !foreign_owner_of_path(entry.path);
 }
 
-/// Returns the first of the caller's runs, sweeps and points that has the job. entries: newest
+/// Returns the first of this user's runs, sweeps and points that has the job. entries: newest
 /// first, because Slurm may use a job id again.
 std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
                                        std::string_view job) {
@@ -74,7 +74,7 @@ bool has_name_and_date(std::string_view start, const std::string& id) {
   return start.size() >= name_of_id(id).size() + kDateSize;
 }
 
-/// Returns the caller's only run whose id starts with `text`. Fails with kUsage if there are
+/// Returns this user's only run whose id starts with `text`. Fails with kUsage if there are
 /// several, and with kNotFound if there is none.
 Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, std::string_view text,
                                       IdStart accepted) {

@@ -40,10 +40,10 @@ enum class IdStart {
 [[nodiscard]] Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
                                           std::string_view text, IdStart accepted = IdStart::kAny);
 
-/// Returns the caller's newest sweep in the index. Fails with kNotFound if there is none.
+/// Returns this user's newest sweep in the index. Fails with kNotFound if there is none.
 [[nodiscard]] Result<IndexEntry> newest_sweep(const RunIndex& index);
 
-/// Returns the caller's run, sweep or point that has this Slurm job; nullopt if there is none, or
+/// Returns this user's run, sweep or point that has this Slurm job; nullopt if there is none, or
 /// if the index cannot be read. job: an id without the parts that Slurm adds in dependencies, such
 /// as "_*".
 [[nodiscard]] std::optional<IndexEntry> find_run_of_job(const Env& env, std::string_view job);

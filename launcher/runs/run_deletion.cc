@@ -160,7 +160,7 @@ Result<TreeSize> measure_if_no_inner_run(int run, const IndexEntry& entry) {
 /// Subtracts from `effect` the files that the deletion itself made: its mark and the submission
 /// lock. effect.freed then equals the size of the run before the deletion.
 void leave_out_own_files(TreeDeletion& effect, const TreeSize& own) {
-  if (effect.left > 0) return;  // these files may be among those that are left
+  if (effect.undeleted_count > 0) return;  // the undeleted files may be own files
   effect.freed.files -= own.files;
   effect.freed.bytes -= own.bytes;
 }

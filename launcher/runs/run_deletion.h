@@ -1,6 +1,6 @@
 #pragma once
-// Deletes one run of the caller, or only its diagnostics. Nothing is deleted unless the run's files
-// are still those at the time of the caller's DeletionCheck, so that a run that was used meanwhile
+// Deletes one run of this user (ownership.h), or only the run's diagnostics. If a file of the run
+// has changed since the DeletionCheck, nothing is deleted, so that a run that was used meanwhile
 // stays. A directory is renamed before it is deleted, so that nothing can start in it.
 
 #include <functional>
@@ -26,7 +26,7 @@ struct ExaminedRun {
   DirectoryIdentity identity;
   TreeSize size;  ///< the size of the parts to delete
 };
-/// Checks that the path is the directory of a run of the caller that dlrun may delete. Returns the
+/// Checks that the path is the directory of a run of this user that dlrun may delete. Returns the
 /// identity of the directory and the size of the parts. Fails with kNotFound if the directory does
 /// not exist. Fails with kUsage if the directory does not have a name that dlrun gives to runs, if
 /// the path is a symbolic link, if the directory has no files of a run, if the run is another

@@ -101,7 +101,7 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   facts.foreign = foreign_owner_of_path(run);
   if (!facts.foreign && facts.submission) facts.foreign = facts.submission->foreign;
   if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
-  if (facts.submission && facts.submission->chain_jobs > 0) {
+  if (facts.submission && facts.submission->chain_job_count > 0) {
     DLRUN_TRY_ASSIGN(facts.follow_ups, read_follow_ups(run, *facts.submission));
     if (!facts.foreign) facts.foreign = foreign_owner_of_follow_ups(run, facts.follow_ups);
   }
@@ -406,7 +406,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
     if (!facts.back()) continue;
     RunFacts& f = *facts.back();
     if (f.record.ended && (ended_runs == EndedRuns::kTrustRecord || !is_slurm_run(f))) continue;
-    // From here on dlrun acts on the contents of the files, so their owner must be the caller.
+    // From here on dlrun acts on the contents of the files, so this user must own the files.
     if (!f.foreign) f.foreign = foreign_owner(run);
     if (f.foreign) continue;
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;

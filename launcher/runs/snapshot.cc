@@ -61,7 +61,7 @@ struct Tree {
   for (auto at = fs::recursive_directory_iterator(folder, error);
        !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     const auto name = at->path().filename();
-    // dlrun's own folder holds environments, which are large and work only in their place.
+    // dlrun's own folder holds environments, which are large and do not work in a copy.
     if (name == ".git" || name == ".dlrun" || is_at_or_below(at->path(), left_out)) {
       at.disable_recursion_pending();
       continue;
@@ -74,7 +74,7 @@ struct Tree {
   return tree;
 }
 
-/// Copies the tree, without the folder left_out. The result has no `folder` yet.
+/// Copies the tree, without the folder left_out. Does not set Snapshot::folder.
 [[nodiscard]] Result<Snapshot> copy_tree(const Tree& tree, const fs::path& left_out,
                                          const fs::path& copy) {
   Snapshot snapshot;

@@ -341,7 +341,7 @@ std::string describe(const RankFailure& failure) {
 
 std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
   std::vector<JobId> jobs;
-  if (!facts.submission || facts.submission->chain_jobs == 0) return jobs;
+  if (!facts.submission || facts.submission->chain_job_count == 0) return jobs;
   if (!facts.submission->job.id.empty()) jobs.push_back(facts.submission->job);
   for (const FollowUp& one : facts.follow_ups) {
     if (!one.submission.job.id.empty()) jobs.push_back(one.submission.job);

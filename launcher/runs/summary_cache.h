@@ -1,7 +1,8 @@
 #pragma once
-// Caches the rows that `dlrun ls` shows for ended runs: listing 10,000 runs then reads one file in
-// all and calls stat once for each run, instead of reading five files for each run. The cache is a
-// file in the folder of the user's index. Only `ls` writes it. It can be deleted at any time.
+// Caches the rows that `dlrun ls` shows for ended runs: instead of reading five files of each run,
+// `ls` then reads the cache, and calls stat once for each run that it shows. The cache is one file
+// in the folder of the user's index; entry_cache.h is the other cache of `ls`. Only `ls` writes it.
+// It can be deleted at any time.
 
 #include <sys/stat.h>
 
@@ -27,7 +28,7 @@ class SummaryCache {
   };
 
   /// Reads the cache in the folder of the index. The cache is empty if its file is missing,
-  /// damaged, or not owned by the caller.
+  /// damaged, or not owned by this user.
   [[nodiscard]] static SummaryCache in(const RunIndex& index);
 
   /// Returns the row if the run's events.jsonl is still the file that the row was made from;

@@ -133,8 +133,8 @@ std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
 
 /// Returns true if one user owns a run and its successor, the successor is no link, and
 /// foreign_owner_of_path() returns the same user, or no user, for both paths. Without this check,
-/// the owner of a point, or of a link to it, could name any run as the successor, even a run of the
-/// caller.
+/// the owner of a point, or of a link to it, could name any run as the successor, even a run of
+/// this user.
 bool have_same_owner(const std::filesystem::path& run, const std::filesystem::path& successor) {
   struct stat of_run {
   }, of_successor{};

@@ -4,8 +4,9 @@
 //   SWEEP/sweep.json    the points: for each the values that it sets, the number of its job array,
 //                       and its index in that array
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
-//   SWEEP/array-K/T/    the run of the point with index T in that array, which is not the number of
-//                       its task: job.sh, resolved.yaml, and the other files of a run
+//   SWEEP/array-K/T/    the run of the point with index T in that array: job.sh, resolved.yaml, and
+//                       the other files of a run. With `pack`, Slurm's task has another number than
+//                       T; see SweepRecord::task_of().
 // A point's submission.json has only the number of its task. The job id, which is known only after
 // the submission, is in the array's submission.json. So the files of 10,000 points are not written
 // again after the submission.

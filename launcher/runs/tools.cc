@@ -62,7 +62,7 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   return done;
 }
 
-/// Returns true if the file is the caller's complete copy, which nobody else can write.
+/// Returns true if the file is complete, belongs to this user, and nobody else can write it.
 bool is_complete_copy(const std::filesystem::path& file) {
   struct stat info {};
   return ::lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&

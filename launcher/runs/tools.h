@@ -27,15 +27,15 @@ struct ToolSet {
   std::vector<File> files;
 };
 
-/// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it,
-/// because dlrun or jobs would then use files of other users. Fails with kIo if the path does not
-/// exist or cannot be examined. remedy: the end of the message if the path is not a directory of
-/// the caller.
+/// Fails with kInvalid if the path is not a directory of this user (ownership.h), or if others can
+/// write to it, because dlrun or jobs would then use files of other users. Fails with kIo if the
+/// path does not exist or cannot be examined. remedy: the end of the message if the path is not a
+/// directory of this user.
 [[nodiscard]] Result<> check_own_folder(
     const std::filesystem::path& folder,
     std::string_view remedy = "choose another runs folder with --runs");
 
-/// Returns <runs>/.agents-UID/<hash>, the caller's folder for these tools.
+/// Returns <runs>/.agents-UID/<hash>, this user's folder for these tools.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
                                                     const ToolSet& tools);
 
@@ -45,8 +45,8 @@ struct ToolSet {
                                              const ToolSet& tools);
 
 /// Returns a sentence about a folder, runs_dir or one above it, in which other users can rename or
-/// replace the caller's files: it is writable for others and has no sticky bit, or its owner is
-/// neither the caller nor root. Returns nullopt if all folders are safe.
+/// replace this user's files: it is writable for others and has no sticky bit, or its owner is
+/// neither this user nor root. Returns nullopt if all folders are safe.
 [[nodiscard]] std::optional<std::string> warning_about_runs_folder(
     const std::filesystem::path& runs_dir);
 

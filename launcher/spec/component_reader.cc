@@ -170,9 +170,9 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
           layer, value,
           fmt::format("{}: {} has no value and counts as not given", reading.title, name.text));
     }
-    return read_own_key(reading, name.text, value);
+    return read_component_only_key(reading, name.text, value);
   }
-  if (const auto key = key_without_space(name.text); !key.empty()) {
+  if (const auto key = key_lacking_space(name.text); !key.empty()) {
     return refuse(
         reading, name,
         fmt::format("unknown key '{}'; a space is missing after '{}'", printable(name.text), key));
@@ -188,8 +188,8 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
                              : "a component has the keys" + known));
 }
 
-void ComponentReader::read_own_key(Reading& reading, std::string_view name,
-                                   const YamlNode& value) const {
+void ComponentReader::read_component_only_key(Reading& reading, std::string_view name,
+                                              const YamlNode& value) const {
   ComponentSpec& component = reading.component;
   component.own.origins[fmt::format("component.{}", name)] = builder.origin(layer, value);
   if (name == "role") {
@@ -307,8 +307,8 @@ void ComponentReader::take_own_spec(Reading& reading) const {
   }
   if (!reading.own_builder.refused().empty()) reading.is_fine = false;
   if (!reading.is_fine) builder.refused_.emplace(row.path);
-  // read_own_key() has put the origins of name, role, ready, ... into component.own. The next lines
-  // replace component.own, so these origins are saved and merged again.
+  // read_component_only_key() has put the origins of name, role, ready, ... into component.own. The
+  // next lines replace component.own, so these origins are saved and merged again.
   Origins own = std::move(reading.component.own.origins);
   reading.component.own = std::move(reading.own_builder.spec());
   reading.component.own.origins.merge(own);

@@ -21,7 +21,7 @@ struct ComponentKey {
 /// Returns the keys that a component and the spec both have.
 [[nodiscard]] std::span<const ComponentKey> spec_keys_of_components();
 
-/// Returns where a component has a key of the spec, as the names of the nested maps:
+/// Returns the path that a key of the spec has within a component, as the names of the nested maps:
 /// "launch.srun.mpi" -> launch, srun, mpi; "resources.nodes" -> nodes. Returns {path} for a key
 /// that components do not have.
 [[nodiscard]] std::vector<std::string_view> path_in_component(std::string_view path);
@@ -50,12 +50,14 @@ struct ComponentReader {
   [[nodiscard]] std::optional<ComponentSpec> read_component(const YamlNode& item,
                                                             std::size_t index) const;
   void read_key(Reading& reading, const YamlNode& name, const YamlNode& value) const;
-  void read_own_key(Reading& reading, std::string_view name, const YamlNode& value) const;
+  /// Reads a key that only components have: role, ready, retry, after, ...
+  void read_component_only_key(Reading& reading, std::string_view name,
+                               const YamlNode& value) const;
   void read_ready(Reading& reading, const YamlNode& value) const;
   void read_ready_key(Reading& reading, const YamlNode& name, const YamlNode& value,
                       ReadySpec& ready) const;
   void read_retry(Reading& reading, const YamlNode& value) const;
-  /// Reads one name of a component, or a list of names.
+  /// Reads a value that names another component, or a list of other components (key `after`).
   void read_names(Reading& reading, const YamlNode& value, std::vector<std::string>& into) const;
   /// Returns the text of a value; nullopt if it was refused.
   [[nodiscard]] std::optional<std::string> text(Reading& reading, const YamlNode& value,

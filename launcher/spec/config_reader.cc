@@ -63,8 +63,8 @@ bool is_skipped(const Error& error, const std::filesystem::path& dir, std::strin
 
 }  // namespace
 
-std::vector<Diagnostic> unsearchable_folders(std::string_view folder,
-                                             const std::vector<std::filesystem::path>& dirs) {
+std::vector<Diagnostic> unsearchable_folder_warnings(
+    std::string_view folder, const std::vector<std::filesystem::path>& dirs) {
   std::vector<Diagnostic> warnings;
   for (const auto& dir : dirs) {
     const int error = search_error(dir, folder);

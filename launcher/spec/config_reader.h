@@ -26,7 +26,7 @@ struct ConfigFile {
 
 /// Returns a warning for every DIR/FOLDER that exists but cannot be searched, for example because a
 /// permission is missing. The other functions skip these folders.
-[[nodiscard]] std::vector<Diagnostic> unsearchable_folders(
+[[nodiscard]] std::vector<Diagnostic> unsearchable_folder_warnings(
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 
 /// Returns FOLDER/NAME.yaml of the first directory that has it, else the built-in file. Returns

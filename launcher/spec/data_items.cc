@@ -123,7 +123,7 @@ Result<StagedData> ItemReader::read_staged_data(const YamlNode& item,
                 printable(staged.from), fmt::join(kTarEndings, " "));
   for (const StagedData& other : before) {
     if (overlap(other.to, staged.to))
-      return fail(Errc::kInvalid, "'{}' and '{}' overlap; each item needs a place of its own",
+      return fail(Errc::kInvalid, "'{}' and '{}' overlap; each item needs a path of its own",
                   printable(staged.to), printable(other.to));
   }
   return staged;
@@ -169,7 +169,7 @@ Result<OutputCopy> ItemReader::read_output_copy(const YamlNode& item,
                 printable(output.to));
   for (const OutputCopy& other : before) {
     if (overlap(other.to, output.to))
-      return fail(Errc::kInvalid, "'{}' and '{}' overlap; each item needs a place of its own",
+      return fail(Errc::kInvalid, "'{}' and '{}' overlap; each item needs a path of its own",
                   printable(output.to), printable(other.to));
   }
   return output;

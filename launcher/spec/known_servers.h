@@ -1,7 +1,7 @@
 #pragma once
 // The slurmrestd servers that dlrun may contact, and the token for each. The user's or the site's
 // configuration lists them; a run's files and a spec may only refer to a listed server. Otherwise
-// the author of these files could make dlrun send the caller's token to another server.
+// the author of these files could make dlrun send the user's token to another server.
 
 #include <filesystem>
 #include <vector>

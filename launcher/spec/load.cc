@@ -129,14 +129,14 @@ void apply_sbatch_variables(SpecBuilder& builder, const Env& env, const std::str
   }
 }
 
-/// Chooses the site, which is the spec's site, else $DLRUN_SITE, else the site of the cluster, else
-/// 'generic', and applies the site's defaults. If the site does not exist, reports an error and
-/// returns a site without limits.
+/// Chooses the site: the spec's site, else $DLRUN_SITE, else the site of the cluster, else
+/// 'generic'. Applies the site's defaults to the builder, and returns the site. If the site does
+/// not exist, reports an error and returns a site without limits.
 [[nodiscard]] Site choose_and_apply_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
   if (builder.spec().site || !request.env.get_or("DLRUN_SITE", "").empty()) {
-    for (Diagnostic& problem : unsearchable_folders("sites", request.config_dirs))
+    for (Diagnostic& problem : unsearchable_folder_warnings("sites", request.config_dirs))
       builder.report(std::move(problem));
   }
   if (builder.spec().site) {

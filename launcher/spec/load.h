@@ -61,8 +61,9 @@ struct LoadedSpec {
   SweptTemplates templates;
 };
 
-/// Returns the source line that a diagnostic about this origin shows; hidden if it may hold a
-/// secret, and empty if the origin has no line or `loaded` does not have its text.
+/// Returns the source line that a diagnostic about this origin shows. The line is hidden if it may
+/// hold a secret. It is empty if the origin has no line number, or if `loaded` does not have the
+/// text of the file that the origin names.
 [[nodiscard]] SourceLine source_line_of(const LoadedSpec& loaded, const Origin& where);
 
 /// The largest number of files of a spec: its own file and its bases.

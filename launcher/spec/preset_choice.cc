@@ -21,7 +21,7 @@ namespace {
 /// Reads a preset and reports its problems. where: the place that names the preset.
 [[nodiscard]] Preset read_named_preset(SpecBuilder& builder, const LoadRequest& request,
                                        const std::string& name, const Origin& where) {
-  std::vector<Diagnostic> problems = unsearchable_folders("presets", request.config_dirs);
+  std::vector<Diagnostic> problems = unsearchable_folder_warnings("presets", request.config_dirs);
   const auto file = find_config("presets", name, request.config_dirs, problems);
   Preset preset;
   preset.name = name;

@@ -63,7 +63,7 @@ class SecretLines {
   std::vector<HidingRule> rules_;  ///< the rule for each line, from the keys that enclose it
 };
 
-/// Returns what messages get instead of a line that must not be shown.
+/// Returns the placeholder that replaces a line that must not be shown.
 [[nodiscard]] inline SourceLine hidden_line() {
   return {.text = "", .is_hidden = true};
 }

@@ -8,7 +8,7 @@
 
 namespace dlrun {
 
-/// The advice about a secret in a script. The advice follows a text that names the place.
+/// The second part of a message about a secret in a script. The first part says where the line is.
 inline constexpr std::string_view kSecretWordAdvice =
     "a word of the line looks like a secret: move the word to a variable of your shell, name the "
     "variable in environment.secrets, and use $NAME here";

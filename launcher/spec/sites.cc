@@ -303,7 +303,7 @@ std::vector<RestServer> servers_of_site(std::string_view name,
 std::optional<std::string> site_name_of_cluster(std::string_view cluster_name,
                                                 const std::vector<std::filesystem::path>& dirs,
                                                 std::vector<Diagnostic>& problems) {
-  for (Diagnostic& problem : unsearchable_folders("sites", dirs))
+  for (Diagnostic& problem : unsearchable_folder_warnings("sites", dirs))
     problems.push_back(std::move(problem));
   if (cluster_name.empty()) return std::nullopt;
   const std::string cluster(cluster_name);

@@ -64,9 +64,8 @@ struct Site {
 
 /// Returns the name of the first site with a `clusters` entry that matches cluster_name; nullopt if
 /// there is none, or if cluster_name is empty. Skips files that cannot be read, and files whose
-/// `clusters` has no valid entry. Adds warnings to
-/// `problems`: the folders that cannot be searched, and the problems of the user's site files that
-/// were read before the site was found.
+/// `clusters` has no valid entry. Adds warnings to `problems`: the folders that cannot be searched,
+/// and the problems of the user's site files that were read before the site was found.
 [[nodiscard]] std::optional<std::string> site_name_of_cluster(
     std::string_view cluster_name, const std::vector<std::filesystem::path>& dirs,
     std::vector<Diagnostic>& problems);

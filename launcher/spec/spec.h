@@ -140,12 +140,12 @@ struct CheckpointSpec {
   std::optional<std::string> signal_before;
 };
 
-/// The conditions for restarting a run, and the memory of the restart.
+/// The conditions for restarting a run, and the memory that a restarted run requests.
 struct RetrySpec {
   std::optional<std::int64_t> max;
   std::vector<std::string> on;  ///< causes of failure
   std::optional<bool> exclude_bad_nodes;
-  /// The run ends after this number of fruitless attempts in a row.
+  /// The run ends after this number of attempts in a row without progress.
   std::optional<std::int64_t> no_progress;
   std::optional<double> grow_mem;       ///< grow.mem: the factor by which the memory grows
   std::optional<std::string> grow_max;  ///< grow.max: the largest memory
@@ -299,7 +299,8 @@ struct ReadySpec {
 /// One of several programs of a job.
 struct ComponentSpec {
   std::string name;
-  bool is_service = false;  ///< the job ends it once all components that are no services are done
+  /// The job ends a service when all components that are not services have ended.
+  bool is_service = false;
   std::optional<ReadySpec> ready;
   std::optional<std::int64_t> retry_max;
   std::vector<std::string> after;  ///< names of components

@@ -283,7 +283,7 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
                  "notify.webhook is a map: write `webhook: {secret: NAME}`, where NAME is a "
                  "variable that holds the address");
   }
-  const std::string_view glued = value.is_plain ? key_without_space(value.text) : "";
+  const std::string_view glued = value.is_plain ? key_lacking_space(value.text) : "";
   if (!glued.empty()) misspelt_.insert(path_below(section, glued.substr(0, glued.size() - 1)));
   error(layer, value, section,
         fmt::format("{} is a map of keys, not {}{}", section, kind_name(value),
@@ -332,7 +332,7 @@ Suggestion suggest_key(std::string_view name, const std::string& section) {
 Suggestion suggestion_for(std::string_view name, const std::string& section,
                           const std::string& path, bool is_file) {
   if (name == "<<") return {"", "; merge keys are not part of YAML 1.2"};
-  if (const auto key = key_without_space(name); !key.empty()) {
+  if (const auto key = key_lacking_space(name); !key.empty()) {
     return {path_below(section, key.substr(0, key.size() - 1)),
             fmt::format("; a space is missing after '{}'", key)};
   }

@@ -49,7 +49,8 @@ class SpecBuilder {
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
                 const SpecSource& source);
 
-  /// Prevents weaker layers from setting a key that excludes a key that is already set.
+  /// For each pair of keys that exclude each other: if one key is set, prevents weaker layers from
+  /// setting the other.
   void exclude_alternatives();
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
@@ -62,8 +63,8 @@ class SpecBuilder {
   /// Keys with a value that was refused or ignored (UnsetVariable::kLeftOut). Checks that involve
   /// several keys skip these keys.
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
-  /// The keys and sections that were misspelt, in their correct spelling: those that unknown keys
-  /// probably mean. The unknown keys have errors, so checks do not report these keys as missing.
+  /// The keys and sections that the spec's unknown keys probably mean, in their correct spelling.
+  /// Checks do not report them as missing, because the unknown keys have errors already.
   [[nodiscard]] const std::set<std::string, std::less<>>& misspelt() const { return misspelt_; }
 
  private:

@@ -77,7 +77,9 @@ struct KeyOption {
   KeyTarget target = KeyTarget::kNone;
   std::string_view name = {};                  ///< "--nodes"
   SbatchScope scope = SbatchScope::kWholeJob;  ///< of an option of sbatch
-  bool is_switch = false;  ///< of the trainer: given without a value if the key is true
+  /// For an option of the trainer: the trainer gets the option, without a value, if the key is
+  /// true.
+  bool is_switch = false;
 };
 
 /// One key of a spec.

@@ -78,7 +78,7 @@ std::string why_not_sweepable(std::string_view path) {
     if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
   }
   if (row->path == path && traits_of(*row).has_entries)
-    return fmt::format("'{}' is a map: name an entry of it, {}.NAME", path, path);
+    return fmt::format("'{}' is a map: sweep over one entry of it, {}.NAME", path, path);
   return "";
 }
 

@@ -240,7 +240,7 @@ void Validator::check_partition() {
 
 void Validator::check_time() {
   // `man sbatch`, option --signal: the signal may be sent up to 60 seconds earlier.
-  constexpr std::int64_t kEarliestSignalSeconds = 60;
+  constexpr std::int64_t kMostEarlySeconds = 60;
   if (!has("resources.time"_key)) {
     warn("resources.time"_key,
          "resources.time is not given: the partition's default limit applies; it may be minutes "
@@ -258,13 +258,13 @@ void Validator::check_time() {
             fmt::format("checkpoint.signal_before is {} s, but must be less than resources.time, "
                         "which is {} s",
                         *before, **limit));
-    } else if (limit && before && *limit && *before + kEarliestSignalSeconds >= **limit) {
+    } else if (limit && before && *limit && *before + kMostEarlySeconds >= **limit) {
       warn("checkpoint.signal_before"_key,
            fmt::format(
                "checkpoint.signal_before is {} s, and the time limit is {} s: Slurm may "
                "send the signal up to {} s earlier, perhaps as soon as the job starts; set a "
                "longer resources.time or a shorter signal_before",
-               *before, **limit, kEarliestSignalSeconds));
+               *before, **limit, kMostEarlySeconds));
     }
   }
   if (const auto before = parse_duration(spec_.checkpoint.signal_before.value_or("60"));
@@ -421,8 +421,8 @@ void Validator::check_submit() {
           "submit.via is slurmrestd, but submit.url is missing; set it to the server's address");
   } else if (!s.url->starts_with("unix:") && !s.token_file) {
     error("submit.url"_key,
-          "submit.url: a TCP port does not identify the caller; set submit.token_file to a file "
-          "with the output of `scontrol token`");
+          "submit.url: the server does not know which user connects to a TCP port; set "
+          "submit.token_file to a file with the output of `scontrol token`");
   }
 }
 

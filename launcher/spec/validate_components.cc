@@ -200,8 +200,8 @@ void Validator::check_step_options(std::size_t index, const LoadedSpec& single) 
   }
 }
 
-void Validator::check_known_component(std::size_t index, std::string_view key,
-                                      const std::string& name) {
+void Validator::check_component_exists(std::size_t index, std::string_view key,
+                                       const std::string& name) {
   if (find_component(spec_, name)) return;
   std::vector<std::string_view> names;
   for (const ComponentSpec& one : spec_.components) names.push_back(one.name);
@@ -214,7 +214,7 @@ void Validator::check_known_component(std::size_t index, std::string_view key,
 void Validator::check_after_names() {
   for (std::size_t i = 0; i < spec_.components.size(); ++i) {
     for (const std::string& name : spec_.components[i].after)
-      check_known_component(i, "after", name);
+      check_component_exists(i, "after", name);
   }
   const auto cycle = find_waiting_cycle(spec_);
   if (cycle.empty()) return;
@@ -229,7 +229,7 @@ void Validator::check_shares(const std::vector<LoadedSpec>& specs) {
   for (std::size_t i = 0; i < spec_.components.size(); ++i) {
     const std::string& name = spec_.components[i].shares;
     if (name.empty()) continue;
-    check_known_component(i, "shares", name);
+    check_component_exists(i, "shares", name);
     const auto owner = find_component(spec_, name);
     if (!owner) continue;
     if (*owner == i) {
@@ -355,8 +355,8 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   for (const Diagnostic& one : findings_) seen.emplace(describe(one.where), one.message);
   const auto take = [&](std::vector<Diagnostic> found, std::string_view prefix) {
     for (Diagnostic& one : found) {
-      // A warning about a key of `train` says that the component does not use the key. The
-      // component that is the trainer uses it.
+      // A warning about a key of `train` says that this component does not use the key. If another
+      // component is the trainer and uses the key, the warning is left out.
       const bool is_of_trainer = one.key.starts_with("train.") && !is_error(one);
       if (is_of_trainer && runs_trainer(loaded_)) continue;
       if (!seen.emplace(describe(one.where), one.message).second) continue;

@@ -52,9 +52,10 @@ void Validator::warn_of_unmounted_data_paths() {
                                             });
                        });
   };
-  // effect: what is in the container's own file system if the folder is not mounted.
+  // subject_and_verb: the start of "... in the container's own file system", such as "the copies
+  // are".
   const auto warn_unless_mounted = [&](const std::string& key, std::string_view path,
-                                       std::string_view effect) {
+                                       std::string_view subject_and_verb) {
     const auto variable = path.substr(1, path.find('/') - 1);
     if (is_mounted(variable)) return;
     warn(key,
@@ -62,7 +63,7 @@ void Validator::warn_of_unmounted_data_paths() {
              "{}: the agent copies inside the container; unless ${} is a folder of the node "
              "that is mounted in the container, {} in the container's own file system. Set {} in "
              "environment.vars to a folder of container.mounts",
-             key, variable, effect, variable));
+             key, variable, subject_and_verb, variable));
   };
   for (std::size_t i = 0; i < spec_.stage.size(); ++i)
     warn_unless_mounted(fmt::format("stage[{}]", i), spec_.stage[i].to, "the copies are");

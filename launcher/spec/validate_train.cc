@@ -66,7 +66,7 @@ void Validator::check_preset() {
 
 void Validator::check_variables_in_command() {
   const auto& words = spec_.launch.command;
-  // After -c, or -lc, stands the code of a shell or of another interpreter.
+  // The word after -c or -lc is code for a shell or another interpreter, which expands variables.
   const auto begins_code = [](const std::string& word) {
     return word.size() >= 2 && word[0] == '-' && word[1] != '-' && word.back() == 'c';
   };
@@ -90,6 +90,7 @@ void Validator::check_variables_in_command() {
 
 void Validator::check_launch() {
   if (preset_.is_trainer) {
+    // Only a preset that does not exist is a trainer without a bundled program (preset_choice.cc).
     if (preset_.program_is_bundled && spec_.origins.contains("launch.command"_key))
       error(
           "launch.command"_key,
@@ -198,8 +199,8 @@ void Validator::check_train_data() {
   }
   if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
     error("train.shard"_key,
-          "train.shard: file needs train.data.dataset: arrays, whose partitions the ranks divide "
-          "among themselves");
+          "train.shard is file, which needs train.data.dataset: arrays; the ranks divide the "
+          "partitions of this dataset among themselves");
   }
   if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" &&
       *spec_.train.dataset != "patches" && !has("train.data.path"_key)) {
@@ -214,7 +215,8 @@ void Validator::check_patches_and_augment() {
       spec_.train.loss.value_or("softmax") != "sigmoid" &&
       !sweeps_over(spec_.sweep, "train.loss"_key)) {
     error("train.data.dataset"_key,
-          "train.data.dataset: patches needs train.loss: sigmoid, because an image has several "
+          "train.data.dataset is patches, which needs train.loss: sigmoid, because an image has "
+          "several "
           "labels");
   }
   if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path"_key)) {
@@ -229,8 +231,10 @@ void Validator::check_patches_and_augment() {
     if (word == "flip" || word == "rotate" || word == "shift") continue;
     if (word == "none") {
       if (spec_.train.augment.size() > 1)
-        error("train.augment"_key,
-              "train.augment: none excludes all other changes; remove none, or give none alone");
+        error(
+            "train.augment"_key,
+            "train.augment: 'none' cannot be combined with other changes; remove the word 'none', "
+            "or give it alone");
       continue;
     }
     const auto pixels = word.starts_with("shift ") ? parse_int(trim(word.substr(6)))

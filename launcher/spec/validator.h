@@ -36,8 +36,8 @@ class Validator {
   void warn(std::string_view key, std::string message) {
     add_finding(Diagnostic::Severity::kWarning, key, std::move(message));
   }
-  /// Adds a finding at the place of the key. Does nothing if the key's value was refused, because
-  /// that key has an error already.
+  /// Adds a finding with the origin of the key. Does nothing if the key's value was refused,
+  /// because that key has an error already.
   void add_finding(Diagnostic::Severity severity, std::string_view key, std::string message);
   /// Returns true if the spec, --set, the preset, the site or the environment sets the key, even if
   /// the value was refused.
@@ -62,6 +62,7 @@ class Validator {
   void check_time();
   void check_sweep();
   void check_stop_early();
+  /// Refuses the other keys of a search (sweep.ask_timeout, sweep.max_points) without sweep.ask.
   void check_ask();
   /// Refuses keys and values that do not work if one job runs several points (sweep.pack).
   void check_pack();
@@ -75,9 +76,9 @@ class Validator {
   /// Refuses keys of the whole job that a job with components cannot have.
   void check_keys_of_whole_job();
   void check_component_names();
-  /// Checks the role of a component, and keys that depend on it (ready, retry) or that no component
-  /// can have (launch.agent, a range of nodes). Warns if cpus_per_task is missing. single, here and
-  /// below: the component as a spec with a single program.
+  /// Checks the keys of a component that depend on its role (ready, retry). Refuses what no
+  /// component can have: launch.agent, and a range of nodes. Warns if cpus_per_task is missing.
+  /// single, here and below: the component as a spec with a single program.
   void check_keys_and_role(std::size_t index, const LoadedSpec& single);
   /// Checks the use of {port} in the command; {port} is the port that dlrun reserves for a service.
   /// Refuses the argument that separates components.
@@ -91,13 +92,13 @@ class Validator {
   /// Checks that `shares` names a component with nodes of its own, and with enough nodes.
   void check_shares(const std::vector<LoadedSpec>& specs);
   /// Refuses `name` if no component has this name.
-  void check_known_component(std::size_t index, std::string_view key, const std::string& name);
+  void check_component_exists(std::size_t index, std::string_view key, const std::string& name);
   void check_hetjob(const ComponentLayout& layout);
   void check_nodelist_of_components(const ComponentLayout& layout);
   /// Checks the nodes that several components share.
   void check_shared_nodes(const std::vector<LoadedSpec>& specs, const NodeGroup& group);
-  /// Makes for each component the checks of a job with a single program, then those of the whole
-  /// job that need the components' values.
+  /// Makes the checks of a job with a single program for each component. Then makes the checks of
+  /// the whole job that need the components' values.
   void check_each_component(const std::vector<LoadedSpec>& specs);
   /// Adds a finding about a component's key, such as "after".
   void add_component_finding(Diagnostic::Severity severity, std::size_t index, std::string_view key,
@@ -141,7 +142,9 @@ class Validator {
   void warn_of_unmounted_data_paths();
 
   // validate_train.cc: launch and train
+  /// Checks launch.nproc_per_node and launch.roles, whose meaning depends on the preset.
   void check_preset();
+  /// Checks launch.command, and all keys of train.
   void check_launch();
   /// Warns about a word with a variable of the job, such as $TMPDIR/data, that no shell expands.
   void check_variables_in_command();
@@ -160,7 +163,7 @@ class Validator {
   const Preset& preset_;
   const std::string& file_;
   const std::set<std::string, std::less<>>&refused_, &misspelt_;
-  /// The place of findings about keys that the spec does not set.
+  /// The origin of findings about keys that the spec does not set.
   Origin fallback_origin_{Origin::Kind::kFile, file_, 0, 0};
   std::vector<Diagnostic> findings_;
 };

@@ -20,7 +20,7 @@ using namespace schema_parts;
 
 constexpr std::string_view kComponentNamePattern = R"(^[A-Za-z][A-Za-z0-9_-]{0,31}$)";
 
-/// A value inside a map that is written on one line.
+/// A value in a map. flow_map() writes the map with all its values on one line.
 struct FlowValue {
   std::vector<std::string> names;  ///< the names of the maps around the value, then its own name
   std::string yaml;

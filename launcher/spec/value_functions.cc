@@ -42,7 +42,8 @@ template <typename T>
   return member(const_cast<JobSpec&>(spec));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
-/// Reports that --set cannot set an entry of this key, because the key has no entries.
+/// Reports that --set cannot set a part of this key: the key has a single value, or --set can set
+/// its value only as a whole.
 void refuse_entry_of(SpecBuilder& builder, const SpecSource& source, const KeyRow& row) {
   const std::string_view form = traits_of(row).set_form;
   builder.report(

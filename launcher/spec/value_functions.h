@@ -21,7 +21,8 @@ struct ValueTraits {
   bool is_map = false;           ///< a map whose names the user chooses
   bool has_entries = false;      ///< a map in which --set can set one entry: KEY.NAME=VALUE
   std::string_view limits = {};  ///< the limits of the type, as text for people
-  /// The form of the whole value in --set, for a value that a file may write as maps.
+  /// If a spec may give the value as a map or a list of maps: what users write for the whole value
+  /// after `--set KEY=`, such as "TYPE:COUNT". Otherwise empty.
   std::string_view set_form = {};
 };
 
@@ -33,7 +34,8 @@ struct ValueTraits {
 /// Returns the JSON Schema of a value. The key must be supported.
 [[nodiscard]] nlohmann::ordered_json value_schema(const KeyRow& row);
 
-/// Returns the value as one line of YAML; nullopt if it is not set or if it has entries.
+/// Returns the value as one line of YAML; nullopt if the value is not set, or if the key is a map
+/// with entries.
 [[nodiscard]] std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec);
 
 /// Returns the names and the YAML of the values in a map with entries; nothing for other keys.

@@ -24,9 +24,9 @@ namespace dlrun {
 /// dlrun's forms. Fails with kInvalid above 10 years.
 [[nodiscard]] Result<std::int64_t> parse_duration(std::string_view text);
 
-/// Parses the age of a run, such as 30d, 12h or 2w, and returns seconds. Fails with kUsage for any
-/// other text, for a number without a unit, which could mean anything from seconds to days, and
-/// above 3650 days or 520 weeks.
+/// Parses the age of a run, such as 30d, 12h or 2w, and returns seconds. The unit is required,
+/// because users could mean seconds or days by a number alone. Fails with kUsage for any other
+/// text, and above 3650 days or 520 weeks.
 [[nodiscard]] Result<std::int64_t> parse_age(std::string_view text);
 
 /// Checks a memory size in Slurm's units: digits and at most one of K M G T, perhaps followed by B.

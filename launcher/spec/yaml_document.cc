@@ -38,7 +38,7 @@ void require(tl::expected<void, YamlProblem> fine) {
 /// up to 240 bytes.
 class MeteredText : public std::streambuf {
  public:
-  /// most: the largest allowed number of '[', '{' and ',' after the last event.
+  /// most: the largest allowed number of '[', '{' and ',' after the most recent event.
   MeteredText(const std::string& text, std::size_t most) : most_(most) {
     char* begin = const_cast<char*>(text.data());  // streambuf requires it; nothing writes to text
     setg(begin, begin, begin + text.size());
@@ -152,9 +152,9 @@ class EventReader final : public YAML::EventHandler {
   [[nodiscard]] YamlProblem problem_of(const YAML::Exception& error);
   [[nodiscard]] std::optional<YamlProblem> problem_of_collection(const std::string& message,
                                                                  const YamlPlace& where) const;
-  /// Returns the problem of a line whose first key yaml-cpp refuses because of the line before it:
-  /// that line holds a key and a value already, or a key and a value without a space between them.
-  /// at: the key, or its ':'. Returns nullopt for any other problem.
+  /// Returns the problem of a line whose first key yaml-cpp refuses because of the previous line:
+  /// the previous line holds a key and a value already, or a key and a value without a space
+  /// between them. at: the refused key, or its ':'. Returns nullopt for any other problem.
   [[nodiscard]] std::optional<YamlProblem> problem_of_line_before(const YamlSource::Position& at);
 
  private:
@@ -218,7 +218,7 @@ class EventReader final : public YAML::EventHandler {
   /// them; else nullopt.
   [[nodiscard]] std::optional<YamlProblem> problem_of_missing_space(
       const YamlSource::Position& at) const {
-    const std::string_view key = key_without_space(source_.rest_of_line(at));
+    const std::string_view key = key_lacking_space(source_.rest_of_line(at));
     if (key.empty() || source_.past_key(at)) return std::nullopt;
     return problem_that_shows_text(source_.place({at.offset + key.size(), at.line_start, at.line}),
                                    fmt::format("a space is missing after '{}'", key));
@@ -265,7 +265,8 @@ class EventReader final : public YAML::EventHandler {
   }
 
   /// Returns true if a node at this place can be the next child of the innermost collection. For a
-  /// missing value, yaml-cpp reports the place of the next token, such as the next key.
+  /// missing value, yaml-cpp reports the place of the next token, such as the next key; a node
+  /// there cannot be the child.
   [[nodiscard]] bool is_inside(const YamlSource::Position& at) const {
     const bool is_key = is_key_or_item() && levels_.back().is_map;
     return levels_.empty() || is_key || levels_.back().is_in_brackets ||
@@ -296,8 +297,8 @@ class EventReader final : public YAML::EventHandler {
         tag.starts_with("!!") ? fmt::format("{}{}", kYaml, tag.substr(2)) : std::string(tag)));
   }
   /// Adds a null for a missing value. If the missing value is in brackets or has an anchor, the
-  /// place of the null is the mark; otherwise the place after the ':' or '-' before the missing
-  /// value.
+  /// null gets the place of the mark. Otherwise it gets the place after the ':' or '-' that
+  /// precedes the missing value.
   void add_null_for_missing(const YamlSource::Position& mark, YAML::anchor_t anchor) {
     auto at = mark;
     if (anchor == 0 && !levels_.empty() && !is_in_brackets()) {
@@ -509,7 +510,7 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
 
 }  // namespace
 
-std::string_view key_without_space(std::string_view text) {
+std::string_view key_lacking_space(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const auto end = std::find_if_not(text.begin(), text.end(), [&](char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';

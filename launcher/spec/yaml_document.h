@@ -22,7 +22,8 @@ struct YamlNode {
   std::vector<YamlId> items;  ///< a sequence's items; a map's keys and values, alternating
 };
 
-/// The tree of a YAML text. An alias shares the node of its anchor, and thus has its position.
+/// The tree of a YAML text. An alias shares the node of its anchor, and thus has the anchor's
+/// position.
 struct YamlDocument {
   std::vector<YamlNode> nodes;
   YamlId root = 0;
@@ -39,13 +40,13 @@ struct YamlProblem {
 struct YamlLimits {
   std::size_t bytes = 1U << 20U;
   std::size_t levels = 64;
-  std::size_t nodes = 100'000;  ///< scalars, sequences and maps, with every alias expanded
-  std::size_t anchors = 10'000;
+  std::size_t nodes = 100'000;   ///< scalars, sequences and maps, with every alias expanded
+  std::size_t anchors = 10'000;  ///< different names of anchors
 };
 
 /// Returns the key and its ':' if a text starts with a key and a value that no space separates:
 /// "time:" of "time:5m". Returns an empty text for any other text, such as an address (http://...).
-[[nodiscard]] std::string_view key_without_space(std::string_view text);
+[[nodiscard]] std::string_view key_lacking_space(std::string_view text);
 
 /// Reads one document with yaml-cpp. For a text without a document, the root is a null.
 ///

@@ -119,7 +119,9 @@ class YamlSource {
   bool has_question_substitutes_ = false;
   /// The number of UTF-8 continuation bytes before each block of text_; empty if text_ is ASCII.
   std::vector<std::size_t> continuation_bytes_;
-  Margin margin_;  ///< the result of the last margin(), because a long line can hold many nodes
+  /// A cache of the margin that margin() found most recently, because a long line can hold many
+  /// nodes.
+  Margin margin_;
 };
 
 }  // namespace dlrun

@@ -68,8 +68,7 @@ Result<RunDirectory> record_and_start(const Context& context, Reporter& reporter
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
-  DLRUN_TRY(
-      check_place_and_stage_tools(context, reporter, job.runs_dir, experiment.plan.uses_trainer()));
+  DLRUN_TRY(prepare_runs_folder(context, reporter, job.runs_dir, experiment.plan.uses_trainer()));
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;
   if (experiment.plan.takes_snapshot) {

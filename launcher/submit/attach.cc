@@ -124,8 +124,8 @@ Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
   return std::move(prepared.plan);
 }
 
-Result<AttachTarget> target_without_cpus(const Env& env, const IndexEntry& run,
-                                         const RunStatus& status, const std::string& node) {
+Result<AttachTarget> find_target(const Env& env, const IndexEntry& run, const RunStatus& status,
+                                 const std::string& node) {
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.why_unreachable);
   auto target = target_of(run, status, node);
   if (!target) return target;
@@ -133,9 +133,9 @@ Result<AttachTarget> target_without_cpus(const Env& env, const IndexEntry& run,
   return target;
 }
 
-Result<AttachTarget> target_with_cpus(const Env& env, const IndexEntry& run,
-                                      const RunStatus& status, const std::string& node) {
-  auto target = target_without_cpus(env, run, status, node);
+Result<AttachTarget> find_target_and_cpu_count(const Env& env, const IndexEntry& run,
+                                               const RunStatus& status, const std::string& node) {
+  auto target = find_target(env, run, status, node);
   if (target) target->cpus = cpus_of(env, *target);
   return target;
 }
@@ -144,8 +144,8 @@ std::filesystem::path runs_folder_of(const std::filesystem::path& run) {
   return sweep_of_point(run).value_or(run).parent_path();
 }
 
-Result<std::filesystem::path> stage_agent(const Context& context,
-                                          const std::filesystem::path& runs_dir) {
+Result<std::filesystem::path> copy_agent_beside_runs(const Context& context,
+                                                     const std::filesystem::path& runs_dir) {
   DLRUN_TRY(copy_missing_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
                                TrainerUse::kNone));
   return tools_directory(runs_dir, context.tools) / "dlrun-agent";
@@ -192,7 +192,7 @@ Result<SessionResult> attach_to(const Context& context, Reporter& reporter, cons
   if (!choices.is_dry_run) DLRUN_TRY(refuse_shell_without_terminal(choices));
   DLRUN_TRY_ASSIGN(const auto status,
                    RunInspector(context.env, known_servers(context)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto target, target_with_cpus(context.env, run, status, node));
+  DLRUN_TRY_ASSIGN(const auto target, find_target_and_cpu_count(context.env, run, status, node));
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(context, reporter, run.path));
   if (choices.is_dry_run)
     return SessionResult(

@@ -28,26 +28,26 @@ namespace dlrun {
 [[nodiscard]] Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
                                              const std::filesystem::path& run);
 
-/// Returns the job and the node, without the CPUs. node: the node to use; empty: the first one.
-/// Asks Slurm for the job id of an array's task. Fails with kUsage if the run has no running job of
-/// its own in Slurm or does not run on the node, and with kUnavailable if Slurm does not answer.
-[[nodiscard]] Result<AttachTarget> target_without_cpus(const Env& env, const IndexEntry& run,
-                                                       const RunStatus& status,
-                                                       const std::string& node);
+/// Returns the job and the node; AttachTarget::cpus stays empty. node: the node to use; empty: the
+/// first one. Asks Slurm for the job id of an array's task. Fails with kUsage if the run has no
+/// running job of its own in Slurm or does not run on the node, and with kUnavailable if Slurm does
+/// not answer.
+[[nodiscard]] Result<AttachTarget> find_target(const Env& env, const IndexEntry& run,
+                                               const RunStatus& status, const std::string& node);
 
-/// Does the same as target_without_cpus(), and also sets the number of the job's CPUs on the node
+/// Does the same as find_target(), and also sets the number of the job's CPUs on the node
 /// if Slurm reports it.
-[[nodiscard]] Result<AttachTarget> target_with_cpus(const Env& env, const IndexEntry& run,
-                                                    const RunStatus& status,
-                                                    const std::string& node);
+[[nodiscard]] Result<AttachTarget> find_target_and_cpu_count(const Env& env, const IndexEntry& run,
+                                                             const RunStatus& status,
+                                                             const std::string& node);
 
 /// Returns the runs folder that holds the run; for a point, the runs folder that holds its sweep.
 [[nodiscard]] std::filesystem::path runs_folder_of(const std::filesystem::path& run);
 
 /// Copies the agent beside the runs if it is not there yet. Returns the path of the copy. Fails as
 /// copy_missing_tools() does.
-[[nodiscard]] Result<std::filesystem::path> stage_agent(const Context& context,
-                                                        const std::filesystem::path& runs_dir);
+[[nodiscard]] Result<std::filesystem::path> copy_agent_beside_runs(
+    const Context& context, const std::filesystem::path& runs_dir);
 
 /// Returns the folder where the job's programs started: the folder in the run's journal, or else
 /// `planned`, the folder in the plan. If this folder no longer exists, returns the run's parent
@@ -59,8 +59,8 @@ namespace dlrun {
 /// Runs choices.command, or a shell if it is empty, beside the ranks of the run that `text` names,
 /// and waits until the command or the shell ends. With choices.is_dry_run, only returns the call of
 /// srun. node: the node to use; empty: the first one. Fails as find_run_to_enter(),
-/// target_with_cpus() and plan_of_run() do, with kUsage for a shell without a terminal, and with
-/// kRefused if Slurm did not start the command or the shell.
+/// find_target_and_cpu_count() and plan_of_run() do, with kUsage for a shell without a terminal,
+/// and with kRefused if Slurm did not start the command or the shell.
 [[nodiscard]] Result<SessionResult> attach_to(const Context& context, Reporter& reporter,
                                               const std::string& text, const std::string& node,
                                               const SessionChoices& choices);

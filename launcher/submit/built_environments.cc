@@ -57,7 +57,7 @@ constexpr std::size_t kHashDigits = 16, kRandomDigits = 8;
 }  // namespace
 
 Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void()>& on_wait,
-                                  const std::function<bool()>& is_unwanted) {
+                                  const std::function<bool()>& is_interrupted) {
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.is_open())
     return fail(Errc::kIo, "cannot open {}: {}", printable(file.string()), errno_text(errno));
@@ -71,7 +71,7 @@ Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void
   for (;;) {
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return BuildLock(std::move(fd), true);
     if (errno != EWOULDBLOCK && errno != EINTR) return BuildLock(std::move(fd), false);
-    if (is_unwanted()) return fail(Errc::kInterrupted, "interrupted; nothing was submitted");
+    if (is_interrupted()) return fail(Errc::kInterrupted, "interrupted; nothing was submitted");
     if (!is_announced && std::chrono::steady_clock::now() >= began + kSilentWait) {
       is_announced = true;
       on_wait();

@@ -17,11 +17,11 @@ namespace dlrun {
 class BuildLock {
  public:
   /// Takes the lock of this file. Waits if another process holds it, and calls on_wait once if the
-  /// wait lasts longer than half a second. Fails with kInterrupted if is_unwanted() returns true
+  /// wait lasts longer than half a second. Fails with kInterrupted if is_interrupted() returns true
   /// during the wait, and with kIo or kInvalid if the file cannot be used.
   [[nodiscard]] static Result<BuildLock> take(const std::filesystem::path& file,
                                               const std::function<void()>& on_wait,
-                                              const std::function<bool()>& is_unwanted);
+                                              const std::function<bool()>& is_interrupted);
   /// Returns false on a file system without locks, where other processes may build at this moment.
   [[nodiscard]] bool is_exclusive() const { return is_exclusive_; }
 

@@ -20,8 +20,9 @@
 namespace dlrun {
 namespace {
 
-/// Checks that `submit` could create a run in `runs_dir`.
-Result<> check_place(const Context& context, Reporter& reporter, const std::string& runs_dir) {
+/// Checks that `submit` could create a run in `runs_dir` and copy its tools there.
+Result<> check_runs_folder_and_tools(const Context& context, Reporter& reporter,
+                                     const std::string& runs_dir) {
   DLRUN_TRY(check_can_create_run_in(runs_dir));
   if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
   return check_tools_directory(runs_dir, context.tools);
@@ -100,13 +101,13 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   if (!report.has_slurm) job.known_bad.reset();  // without Slurm there are no nodes to avoid
   DLRUN_TRY_ASSIGN(report.checked,
                    check_job(context, reporter, inspector, job, arrays, NextStep::kCheckReport));
-  if (auto place = check_place(context, reporter, job.runs_dir); !place) {
+  if (auto usable = check_runs_folder_and_tools(context, reporter, job.runs_dir); !usable) {
     // If the folder comes from the site's file, it may be missing here, because this machine need
     // not belong to the site.
     const bool is_folder_of_site = !options.runs_dir && !context.env.has("DLRUN_RUNS") &&
                                    !job.experiment->loaded.site.runs_dir.empty();
-    if (!is_folder_of_site) return tl::unexpected(place.error());
-    if (report.has_slurm) reporter.warning(place.error().message);
+    if (!is_folder_of_site) return tl::unexpected(usable.error());
+    if (report.has_slurm) reporter.warning(usable.error().message);
   }
   if (report.has_slurm) {
     for (const std::string& script : distinct_scripts(job, arrays)) {

@@ -66,7 +66,7 @@ struct EnvironmentTool {
 [[nodiscard]] Env variables_of_tools(const Context& context, const LoadedSpec& loaded) {
   Env env = context.env;
   for (const SecretSource& secret : loaded.spec.environment.secrets) env.unset(secret.name);
-  env.unset("VIRTUAL_ENV");  // an active environment of the caller
+  env.unset("VIRTUAL_ENV");  // the environment that is active in the user's shell
   return env;
 }
 
@@ -228,7 +228,7 @@ class EnvironmentBuilder {
                     render_submitting_shell_setup(plan_), lines)};
     command.env = variables_of_tools(context_, loaded_);
     command.timeout = limit_;
-    command.is_unwanted = [&] { return interrupt_.requested(); };
+    command.is_interrupted = [&] { return interrupt_.requested(); };
     const auto done = run_command(command);
     if (interrupt_.requested())
       return fail(Errc::kInterrupted, "interrupted; nothing was submitted");
@@ -314,8 +314,9 @@ class EnvironmentBuilder {
                                       shell_quote(plan_.prologue.pixi_environment)));
   }
 
-  /// Returns the folder for the locks and logs of environments that belong to no project.
-  [[nodiscard]] Result<fs::path> cache_folder() const {
+  /// Creates the folder for the locks and logs of environments that belong to no project, and
+  /// returns its path.
+  [[nodiscard]] Result<fs::path> make_cache_folder() const {
     fs::path cache = context_.env.get_or("XDG_CACHE_HOME", "");
     if (!cache.is_absolute()) {
       const std::string home = context_.env.get_or("HOME", "");
@@ -331,7 +332,7 @@ class EnvironmentBuilder {
   }
 
   Result<> build_spack() {
-    DLRUN_TRY_ASSIGN(const auto folder, cache_folder());
+    DLRUN_TRY_ASSIGN(const auto folder, make_cache_folder());
     const std::string id = sha256_of_text(*wanted_.spack).substr(0, 16);
     const fs::path log = folder / fmt::format("spack-{}.log", id);
     DLRUN_TRY_ASSIGN(const auto build_lock,
@@ -345,7 +346,7 @@ class EnvironmentBuilder {
   }
 
   Result<> pull_uenv() {
-    DLRUN_TRY_ASSIGN(const auto folder, cache_folder());
+    DLRUN_TRY_ASSIGN(const auto folder, make_cache_folder());
     const fs::path log = folder / "uenv.log";
     DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "uenv.flock", "uenv images"));
     std::string lines;

@@ -266,8 +266,8 @@ std::vector<Diagnostic> check_files_and_image(const Context& context, const Load
   return found;
 }
 
-Result<> check_place_and_stage_tools(const Context& context, Reporter& reporter,
-                                     const std::string& runs_dir, bool uses_trainer) {
+Result<> prepare_runs_folder(const Context& context, Reporter& reporter,
+                             const std::string& runs_dir, bool uses_trainer) {
   DLRUN_TRY(check_can_create_run_in(runs_dir));
   if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
   return copy_missing_tools(context.bin_dir.parent_path(), runs_dir, context.tools,

@@ -72,10 +72,11 @@ struct Experiment {
 [[nodiscard]] std::vector<Diagnostic> check_files_and_image(const Context& context,
                                                             const LoadedSpec& loaded);
 
-/// Copies the agent, the trainer and their modules next to the runs if they are missing there.
-/// Warns if other users could replace them. uses_trainer: the job cannot run without the trainer.
-/// Fails as check_can_create_run_in() and copy_missing_tools() do.
-[[nodiscard]] Result<> check_place_and_stage_tools(const Context& context, Reporter& reporter,
-                                                   const std::string& runs_dir, bool uses_trainer);
+/// Checks that a run can be created in the runs folder, and copies the agent, the trainer and their
+/// modules into that folder if they are missing there. Warns if other users could replace the
+/// copies. uses_trainer: the job cannot run without the trainer. Fails as check_can_create_run_in()
+/// and copy_missing_tools() do.
+[[nodiscard]] Result<> prepare_runs_folder(const Context& context, Reporter& reporter,
+                                           const std::string& runs_dir, bool uses_trainer);
 
 }  // namespace dlrun

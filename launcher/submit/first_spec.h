@@ -32,7 +32,7 @@ struct FirstSpecOptions {
 /// Returns the text of the spec that is made from the job script options.from, which is relative to
 /// the current folder; only the site and the command of the answers replace those of the script.
 /// Runs nothing of the script. Reports each line of the script that the spec cannot express, and
-/// the warnings of the spec. Fails with kUsage if another answer is given, and as require_site(),
+/// the warnings of the spec. Fails with kUsage if any other answer is given, and as require_site(),
 /// read_untrusted() and import_script() do. file: the name of the spec in messages.
 [[nodiscard]] Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
                                                     const FirstSpecOptions& options,

@@ -33,16 +33,16 @@ FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter, Execu
   FollowUpJobs sent;
   const Interrupt interrupt;
   std::string previous_job = first.job.id;
-  for (std::int64_t number = 1; number < first.chain_jobs; ++number) {
+  for (std::int64_t number = 1; number < first.chain_job_count; ++number) {
     SbatchSettings own = settings;
-    own.chain = ChainPlace{first.chain_jobs, number, first.token, first.job.id};
+    own.chain = ChainPlace{first.chain_job_count, number, first.token, first.job.id};
     own.dependency = "afterany:" + previous_job;
     auto submission = submit_one(context, executor, run, own, interrupt);
     sent.is_interrupted = interrupt.requested();
     if (!submission) {
       reporter.warning(fmt::format(
           "retry.chain: job {} of {} was not queued, so the run has {} job{} now: {}", number + 1,
-          first.chain_jobs, number, number == 1 ? "" : "s", submission.error().message));
+          first.chain_job_count, number, number == 1 ? "" : "s", submission.error().message));
       return sent;
     }
     previous_job = submission->job.id;
@@ -55,7 +55,7 @@ FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter, Execu
 Result<FollowUpJobs> continue_follow_ups(const Context& context, Reporter& reporter,
                                          Executor& executor, const RunDirectory& run,
                                          const Submission& first) {
-  if (first.chain_jobs == 0) return FollowUpJobs();
+  if (first.chain_job_count == 0) return FollowUpJobs();
   DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse));

@@ -34,9 +34,12 @@ Result<std::string> folder_as_pattern(const std::filesystem::path& run) {
   return escaped_for_sbatch_pattern(path);
 }
 
-/// Refuses `--set` with a script, the array of a sweep, options with which sbatch would submit
-/// several jobs, submit nothing, wait, or hide the run's variables, and a damaged spec in the
-/// script.
+/// Refuses:
+/// - a script together with --set
+/// - the script of a sweep's array
+/// - a script with options with which sbatch would submit several jobs, submit nothing, wait, or
+///   hide the run's variables from the job
+/// - a script that carries a damaged spec.
 Result<> check_script(const SpecOptions& options, std::string_view text) {
   if (!options.set_arguments.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
@@ -108,7 +111,8 @@ Job job_of_script_text(Job::Source source, std::string script, ScriptRequests re
   job.settings.clusters = requests.clusters;
   job.settings.comment = requests.comment;
   if (!requests.is_named) job.settings.job_name = requests.name;
-  if (requests.chain_jobs > 0) job.settings.chain = ChainPlace{requests.chain_jobs, 0, "", ""};
+  if (requests.chain_job_count > 0)
+    job.settings.chain = ChainPlace{requests.chain_job_count, 0, "", ""};
   if (requests.output)
     job.settings.log_pattern =
         absolute_pattern(job.source_dir, *requests.output, requests.job_name);

@@ -26,9 +26,9 @@ struct ChainPlace {
   [[nodiscard]] bool is_follow_up() const { return number > 0; }
 };
 
-/// The settings of a submission, besides the text of the script. submit.json stores the settings
-/// that all jobs of a sweep or a chain share: all fields except chain, is_array, is_packed,
-/// array_tasks and secrets.
+/// The settings of a submission, besides the text of the script. The file submit.json (not the
+/// journal, submission.json) stores the settings that all jobs of a sweep or a chain share: all
+/// fields except chain, is_array, is_packed, array_tasks and secrets.
 struct SbatchSettings {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::chrono::seconds kToolTimeLimit{30};
 
-/// Returns the first of the keys that the spec or the site sets, else the last one.
+/// Returns the first key in `keys` that the spec or the site sets. If they set none, returns the
+/// last key in `keys`.
 std::string first_given(const LoadedSpec& loaded, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (loaded.spec.origins.contains(key)) return key;

@@ -1,6 +1,6 @@
 #pragma once
 // Looks for the tools that a job needs on its nodes and that this machine can also have: `module`,
-// conda, the container tool, and Slurm's pyxis plugin.
+// conda, the container tool, Slurm's pyxis plugin, and the program that the ranks run.
 
 #include <vector>
 

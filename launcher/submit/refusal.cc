@@ -24,7 +24,7 @@ struct RefusalRow {
   const char* key;
   const char* option;
   const char* short_option;
-  std::string_view what;  ///< plural
+  std::string_view what;  ///< the names of this kind in words, plural
   std::vector<std::string> (*names)(const SlurmQuerySettings& settings);
 };
 

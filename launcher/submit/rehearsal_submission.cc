@@ -22,9 +22,10 @@ constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kMostRehearsalRanks = 2;
 constexpr std::size_t kLongestRunName = 64;  ///< the longest name of a run, in characters
 
-/// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
-bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own,
-                  const JobSpec& spec, std::int64_t count) {
+/// Returns true if each node of the partition has at least `count` GPUs, of the same type as those
+/// of the job's own partition. If `count` is 0: returns true if the partition has no GPUs.
+bool gpus_fit(const PartitionProfile& partition, const PartitionProfile* own, const JobSpec& spec,
+              std::int64_t count) {
   if (count == 0) return partition.gpus_per_node.value_or(0) == 0;
   if (partition.gpus_per_node.value_or(0) < count) return false;
   const auto& types = partition.gpu_types;
@@ -127,7 +128,7 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
     const auto limit = partition.max_time_seconds;
     if (!limit || *limit < seconds + kLeastStartSeconds) continue;
     if (own != nullptr && own->max_time_seconds && *limit >= *own->max_time_seconds) continue;
-    if (!has_gpus_for(partition, own, spec, gpus)) continue;
+    if (!gpus_fit(partition, own, spec, gpus)) continue;
     if (partition.cpus_per_node && *partition.cpus_per_node < r.cpus_per_task.value_or(1) * ranks)
       continue;
     if (partition.mem_per_node_mib && *partition.mem_per_node_mib < mem) continue;
@@ -184,9 +185,10 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   return changes;
 }
 
-Result<SubmittedChain> submit_run_and_rehearsal(Context& context, Reporter& reporter,
-                                                RunInspector& inspector, const SpecOptions& options,
-                                                const RehearsalChoices& choices) {
+Result<SubmittedSequence> submit_run_and_rehearsal(Context& context, Reporter& reporter,
+                                                   RunInspector& inspector,
+                                                   const SpecOptions& options,
+                                                   const RehearsalChoices& choices) {
   DLRUN_TRY(refuse_remote_call(context, "--rehearse"));
   if (options.file == "-")
     return fail(Errc::kUsage, "--rehearse: reads the spec twice; give a file instead of -");
@@ -199,23 +201,23 @@ Result<SubmittedChain> submit_run_and_rehearsal(Context& context, Reporter& repo
                                          changes.end());
   rehearsal_options.rehearsal_s = choices.seconds;
   DLRUN_TRY_ASSIGN(auto rehearsal, job_of_spec_file(context, reporter, rehearsal_options));
-  SubmittedChain chain;
+  SubmittedSequence sequence;
   DLRUN_TRY_ASSIGN(auto first, submit_planned(context, reporter, inspector, std::move(rehearsal)));
-  chain.submitted.push_back(std::move(first));
-  if (chain.submitted.front().is_interrupted) return chain;
-  const RunDirectory rehearsal_run = chain.submitted.front().run;
+  sequence.submitted.push_back(std::move(first));
+  if (sequence.submitted.front().is_interrupted) return sequence;
+  const RunDirectory rehearsal_run = sequence.submitted.front().run;
   add_dependency_on_run(job, rehearsal_run, "--rehearse");
   auto real = submit_planned(context, reporter, inspector, std::move(job));
   if (!real) {
-    chain.failure = std::move(real.error());
-    chain.advice = fmt::format(
+    sequence.failure = std::move(real.error());
+    sequence.advice = fmt::format(
         "the run itself was not submitted; its rehearsal stays queued. `{}` submits the run",
-        command_that_submits_run(options, chain.submitted.front()));
-    return chain;
+        command_that_submits_run(options, sequence.submitted.front()));
+    return sequence;
   }
   record_rehearsal_in_run(reporter, rehearsal_run, real->run, spec);
-  chain.submitted.push_back(std::move(*real));
-  return chain;
+  sequence.submitted.push_back(std::move(*real));
+  return sequence;
 }
 
 std::string command_that_submits_run(const SpecOptions& options, const Submitted& rehearsal) {

@@ -40,13 +40,14 @@ struct RehearsalChoices {
 [[nodiscard]] Result<std::vector<std::string>> changes_for_rehearsal(
     const LoadedSpec& loaded, std::string_view name, const RehearsalChoices& choices);
 
-/// Submits the rehearsal, and the run that waits for it. The first entry of the chain is the
+/// Submits the rehearsal, and the run that waits for it. The first run of the sequence is the
 /// rehearsal. Plans both jobs before it submits the first. Fails as changes_for_rehearsal() and
 /// submit_spec_chain() do, and with kUsage if the spec is read from standard input.
-[[nodiscard]] Result<SubmittedChain> submit_run_and_rehearsal(Context& context, Reporter& reporter,
-                                                              RunInspector& inspector,
-                                                              const SpecOptions& options,
-                                                              const RehearsalChoices& choices);
+[[nodiscard]] Result<SubmittedSequence> submit_run_and_rehearsal(Context& context,
+                                                                 Reporter& reporter,
+                                                                 RunInspector& inspector,
+                                                                 const SpecOptions& options,
+                                                                 const RehearsalChoices& choices);
 
 /// Returns the command with which the user can still submit the run, if only its rehearsal could be
 /// submitted. The command has the given options. Its run waits for the rehearsal and for the runs

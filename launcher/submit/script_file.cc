@@ -159,7 +159,7 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
   }
   for (const PlannedOption& option : plan.lead_options) {
     if (option.option == "--chain")
-      requests.chain_jobs = parse_int(option.value.value_or("")).value_or(0);
+      requests.chain_job_count = parse_int(option.value.value_or("")).value_or(0);
   }
   requests.requested = plan.requested;
   return requests;
@@ -185,7 +185,7 @@ ScriptRequests parse_script_requests(std::string_view text, std::string_view fil
   requests.comment = sbatch_value(text, "--comment", "--comment");
   requests.dependency = sbatch_value(text, "--dependency", "-d");
   requests.secrets = secrets_in(text);
-  requests.chain_jobs = chain_jobs_in(text);
+  requests.chain_job_count = chain_jobs_in(text);
   requests.trainers = trainers_in(text);
   requests.requested = requested_of_script(text);
   return requests;

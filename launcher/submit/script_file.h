@@ -30,7 +30,7 @@ struct ScriptRequests {
   std::string runs_dir;  ///< --runs in the line of the script that starts lead; may be empty
   std::optional<std::string> chdir, clusters, comment, dependency;  ///< the options of these names
   std::vector<std::string> secrets;                                 ///< names of the secrets
-  std::int64_t chain_jobs = 0;  ///< lead's option --chain: the number of jobs; 0: a single job
+  std::int64_t chain_job_count = 0;  ///< lead's option --chain: the number of jobs; 0: a single job
   /// The copies of dlrun-trainer whose absolute paths are in the lines of a script that the user
   /// gave. Empty for a script that comes from a plan; see LaunchPlan::uses_trainer().
   std::vector<std::string> trainers;

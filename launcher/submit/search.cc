@@ -217,7 +217,7 @@ class Search {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
     // A later point may need the trainer even if the first one did not.
     if (run_ && planned.uses_trainer())
-      DLRUN_TRY(check_place_and_stage_tools(context_, reporter_, job_.runs_dir, true));
+      DLRUN_TRY(prepare_runs_folder(context_, reporter_, job_.runs_dir, true));
     const std::size_t first_array = array_count_;
     array_count_ += planned.arrays.size();
     std::vector<std::pair<std::size_t, std::size_t>> places;
@@ -329,6 +329,7 @@ class Search {
       const bool is_unsent =
           states[i]->state == RunState::kRefused ||
           (states[i]->state == RunState::kNotSubmitted && !states[i]->is_last_known);
+      // The point stays open while dlrun tries again to submit it, and until its job has ended.
       if (is_unsent ? unsent_.has_value() : !is_over(*states[i])) {
         still_open.push_back(std::move(open_[i]));
         continue;

@@ -87,17 +87,17 @@ Result<> refuse_remote_call(Context& context, std::string_view option) {
               option);
 }
 
-Result<SubmittedChain> submit_spec_chain(Context& context, Reporter& reporter,
-                                         RunInspector& inspector,
-                                         const std::vector<std::string>& specs,
-                                         const SpecOptions& options) {
+Result<SubmittedSequence> submit_spec_chain(Context& context, Reporter& reporter,
+                                            RunInspector& inspector,
+                                            const std::vector<std::string>& specs,
+                                            const SpecOptions& options) {
   DLRUN_TRY(refuse_remote_call(context, "--chain"));
   std::vector<Link> links;
   for (const std::string& file : specs) {
     DLRUN_TRY_ASSIGN(auto link, plan_link(context, reporter, file, options));
     links.push_back(std::move(link));
   }
-  SubmittedChain chain;
+  SubmittedSequence chain;
   for (Link& link : links) {
     auto runs_before = link.job.experiment->loaded.spec.after.ok;
     if (!chain.submitted.empty())

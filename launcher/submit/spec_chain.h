@@ -30,8 +30,9 @@ void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string&
 /// submissions safely. option: the option that makes several submissions, for the message.
 [[nodiscard]] Result<> refuse_remote_call(Context& context, std::string_view option);
 
-/// The submitted part of a chain.
-struct SubmittedChain {
+/// Runs that were submitted one after the other: those of --chain, or a rehearsal and its run. If a
+/// submission failed, the sequence is incomplete.
+struct SubmittedSequence {
   std::vector<Submitted> submitted;  ///< in order
   /// Why the spec that follows the last entry of `submitted` could not be submitted. dlrun does not
   /// try the specs after that one. nullopt: all specs were submitted, or the last entry of
@@ -45,9 +46,9 @@ struct SubmittedChain {
 /// specs; options.file is ignored. Fails and submits nothing if a spec cannot be planned, has
 /// sweep.ask or is a script without a spec, if the call comes from another machine, which could not
 /// repeat several submissions safely, or if the submission of the first spec fails.
-[[nodiscard]] Result<SubmittedChain> submit_spec_chain(Context& context, Reporter& reporter,
-                                                       RunInspector& inspector,
-                                                       const std::vector<std::string>& specs,
-                                                       const SpecOptions& options);
+[[nodiscard]] Result<SubmittedSequence> submit_spec_chain(Context& context, Reporter& reporter,
+                                                          RunInspector& inspector,
+                                                          const std::vector<std::string>& specs,
+                                                          const SpecOptions& options);
 
 }  // namespace dlrun

@@ -62,7 +62,7 @@ Json job_json(const Env& env, const Submitted& submitted) {
   set_run(out, submitted.run);
   out["job"] = submission.job.id;
   out["follow_ups"] =
-      submission.chain_jobs > 0 ? job_ids_json(submitted.follow_ups) : Json(nullptr);
+      submission.chain_job_count > 0 ? job_ids_json(submitted.follow_ups) : Json(nullptr);
   out["cluster"] = text_or_null(submission.job.cluster);
   RunFacts facts;
   facts.submission = submission;

@@ -24,7 +24,7 @@ bool is_outcome_unknown(const Error& error) {
 Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   Submission submission;
   if (settings.chain && !settings.chain->is_follow_up())
-    submission.chain_jobs = settings.chain->job_count;
+    submission.chain_job_count = settings.chain->job_count;
   submission.token = token.empty() ? random_hex(16) : token;
   submission.job.cluster = settings.clusters.value_or("");
   submission.server = settings.server;

@@ -82,7 +82,7 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless)
-    DLRUN_TRY(check_place_and_stage_tools(context, reporter, job.runs_dir, needs_trainer(job)));
+    DLRUN_TRY(prepare_runs_folder(context, reporter, job.runs_dir, needs_trainer(job)));
   for (const LogFolderFindings& logs : checked.log_folders)
     DLRUN_TRY(make_missing_log_folders(logs));
   const bool was_recorded_before = token != nullptr && !token->run().empty();

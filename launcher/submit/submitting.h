@@ -27,8 +27,9 @@ struct Submitted {
   bool is_interrupted = false;          ///< Ctrl-C arrived during the last submission
   /// The points of a sweep.
   struct Points {
-    std::size_t sent = 0;  ///< number of points that the submission sent to Slurm
-    std::size_t all = 0;   ///< number of points of the sweep
+    /// Number of points in this submission. If `failure` is set, some of them were not sent.
+    std::size_t sent = 0;
+    std::size_t all = 0;  ///< number of points of the sweep
     std::optional<std::int64_t> max_parallel;
     std::optional<SweepPlan> plan;  ///< set if the sweep is submitted for the first time
   };
@@ -85,11 +86,11 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                                       const IndexEntry& run);
 
 /// Submits the script of a run again as a new run, or the missing points of a sweep. named: the run
-/// as the user named it. force: submits the run even if it has not ended; otherwise fails with
+/// as the user named it. force: submits the run even if it has not ended. Without force, fails with
 /// kUsage for a run that is pending or running, and with kUnavailable if it is unknown whether
 /// Slurm has its job. Fails with kUsage, too, for a run that ran without Slurm, and with kRefused
-/// if another dlrun is submitting the run. token: the token of another machine, for which an
-/// earlier call may have submitted already; nullptr: there is none.
+/// if another dlrun is submitting the run. token: the token that another machine sent; an earlier
+/// call with this token may have submitted the run already. nullptr: there is no token.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& named,
                                          bool force, HeldToken* token = nullptr);

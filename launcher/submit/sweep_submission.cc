@@ -167,7 +167,9 @@ std::string ranges_of(const std::set<std::size_t>& tasks) {
 struct MissingPoints {
   std::vector<ArrayToSend> arrays;
   std::vector<std::filesystem::path> points;
-  std::string last_active_job;  ///< the job of the last array that Slurm has and that has not ended
+  /// The job of the last point that is pending or running, in the sweep's order; empty: none. A
+  /// point that was submitted again as a run of its own does not count.
+  std::string last_active_job;
 };
 
 Result<MissingPoints> find_missing_points(const IndexEntry& run, const SweepRecord& sweep,
@@ -245,7 +247,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
   if (!plan.agent.empty())
-    DLRUN_TRY(check_place_and_stage_tools(context, reporter, plan.runs_dir, sweep.uses_trainer()));
+    DLRUN_TRY(prepare_runs_folder(context, reporter, plan.runs_dir, sweep.uses_trainer()));
   for (const LogFolderFindings& folders : checked.log_folders)
     DLRUN_TRY(make_missing_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,

@@ -27,7 +27,7 @@ namespace dlrun {
 [[nodiscard]] std::string site_here(const Context& context, Reporter& reporter,
                                     const std::string& clusters = "");
 
-/// Returns the site of a spec that has no key `site` and whose job runs on this cluster:
+/// Returns the site of a spec that has no key `site` and whose job runs on the cluster `cluster`:
 /// $DLRUN_SITE, else the site that lists the cluster; nullopt if no site does. Reports problems of
 /// site files, also if $DLRUN_SITE decides.
 [[nodiscard]] std::optional<std::string> site_of_cluster(const Context& context, Reporter& reporter,
@@ -39,7 +39,8 @@ namespace dlrun {
                                                       const std::optional<std::string>& option,
                                                       const std::string& clusters = "");
 
-/// Returns the absolute folder from which the spec's relative paths start.
+/// Returns the absolute path of the folder that contains `file`, a spec. The relative paths in the
+/// spec start from this folder.
 [[nodiscard]] std::filesystem::path folder_of(const Context& context, const std::string& file);
 
 }  // namespace dlrun

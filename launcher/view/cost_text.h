@@ -7,8 +7,8 @@
 
 namespace dlrun {
 
-/// Returns "at most 2.7 GPU-hours, 8 core-hours", without a part that is unknown, because Slurm
-/// chooses a number or the time limit. Returns "" if both parts are unknown.
+/// Returns "at most 2.7 GPU-hours, 8 core-hours". Leaves out a part that is unknown because Slurm
+/// chooses the number of GPUs or cores, or the time limit. Returns "" if both parts are unknown.
 [[nodiscard]] std::string cost_text(const Requested& requested);
 
 /// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether"; for a search "the program

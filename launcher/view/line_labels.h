@@ -13,8 +13,8 @@ class LineLabeler {
   explicit LineLabeler(std::string label) : label_(std::move(label)) {}
 
   /// Returns the complete lines, each with the label. A carriage return, as in progress bars, ends
-  /// a line, too. Cuts a line that is longer than 64 KiB. Stores an incomplete last line until the
-  /// next call, so that the lines of two logs never mix.
+  /// a line, too. Divides a line that is longer than 64 KiB. Stores an incomplete last line until
+  /// the next call, so that the lines of two logs never mix.
   [[nodiscard]] std::string label_lines(std::string_view bytes);
   /// Returns the incomplete last line as a line; "" if there is none.
   [[nodiscard]] std::string finish();

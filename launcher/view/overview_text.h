@@ -45,7 +45,7 @@ namespace dlrun {
 /// Returns the ranks' use of processors, memory and GPUs in the latest attempt.
 [[nodiscard]] LabelledLines resource_lines(const RunOverview& overview);
 
-/// The points of a sweep that have ended: how many they are.
+/// The number of a sweep's points that have ended, as a fraction and as text.
 struct EndedPoints {
   double fraction = 0;  ///< of all points, from 0 to 1
   std::string text;     ///< "3 of 8 points are over"

@@ -26,7 +26,7 @@ std::string mark_text(const RankSample& row) {
     case RankMark::kIdle:
       return "idle";
     case RankMark::kMuchMemory:
-      return "large";
+      return "much memory";
     case RankMark::kNone:
       return "";
   }

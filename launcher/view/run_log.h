@@ -49,8 +49,8 @@ struct ChosenRanks {
   std::vector<std::int64_t> ranks;  ///< the ranks, unless is_all; empty: the log of the job
 };
 /// Parses the value of --rank; an empty list means the log of the job. Fails with kUsage if the
-/// list is wrong, if an attempt or a component is given with an empty list, or if the component is
-/// no name of a component.
+/// list is wrong, if an attempt or a component is given with an empty list, or if `component`
+/// cannot be the name of a component.
 [[nodiscard]] Result<ChosenRanks> parse_chosen_ranks(const std::string& list,
                                                      const std::optional<std::int64_t>& attempt,
                                                      const std::string& component);

@@ -16,8 +16,9 @@ namespace dlrun {
 /// Returns a result as "test_accuracy 0.9781, test_loss 0.071". result: a JSON object.
 [[nodiscard]] std::string result_text(const std::string& result);
 
-/// Returns the attempt as "2, after failure, node_failure; at most 1 restart left"; "" if there was
-/// only one attempt.
+/// Returns the number of the last attempt, counted from 0, the causes of all restarts, and how many
+/// restarts are left: "2, after failure, node_failure; at most 1 restart left". Returns "" if there
+/// was only one attempt.
 [[nodiscard]] std::string attempt_text(const RunRecord& record);
 
 /// Returns a line for each component of a job with several programs: its state, its nodes and the
@@ -28,9 +29,9 @@ namespace dlrun {
 /// n2 was ended by SIGKILL".
 [[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
 
-/// Returns in a few words why a run has ended. Call it only for a run that is_inactive(): the
-/// message about a container that could not be started, else the first rank that failed, else the
-/// detail.
+/// Returns in a few words why a run has ended: the message about a container that could not be
+/// started, else the first rank that failed, else the detail. Call it only for a run that
+/// is_inactive().
 [[nodiscard]] std::string end_cause_text(const RunStatus& status);
 
 /// The largest width of a summary in a list, in columns. `status` and --json show everything.

@@ -11,8 +11,8 @@
 namespace dlrun {
 
 /// Returns the lines. Leaves out logs and stacks of an ended run that do not exist any more. Reads
-/// the last lines of the failed rank's log, and the files of the run's
-/// rehearsal. waits: lines about the run's wait in the queue (waiting_lines()).
+/// the last lines of the failed rank's log, and the files of the run's rehearsal. waits: lines
+/// about the run's wait in the queue (waiting_lines()).
 [[nodiscard]] LabelledLines status_lines(const IndexEntry& run, const RunStatus& status,
                                          const std::vector<std::string>& waits);
 

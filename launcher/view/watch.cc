@@ -197,7 +197,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
   }
 }
 
-Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
+Result<> check_can_wait_for(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
   if (!owner) return {};
   DLRUN_TRY_ASSIGN(const auto parts, single_runs_of(run));  // a sweep's points, or the run

@@ -24,7 +24,7 @@ struct WatchOptions {
   /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
   std::optional<std::int64_t> attempt;
   std::string component;            ///< the component of the ranks; empty: the job has one program
-  std::optional<std::size_t> tail;  ///< pass on only the last lines of the existing log
+  std::optional<std::size_t> tail;  ///< pass on only this number of the existing log's last lines
   /// The interval at which unchanged news is repeated. nullopt: only a change is reported.
   std::optional<std::chrono::seconds> remind_every;
 };
@@ -61,6 +61,6 @@ class WatchListener {
 
 /// Fails with kUsage for another user's run or sweep that has not ended: dlrun sees only its files,
 /// which may never record the end.
-[[nodiscard]] Result<> refuse_to_wait_for_foreign(const IndexEntry& run);
+[[nodiscard]] Result<> check_can_wait_for(const IndexEntry& run);
 
 }  // namespace dlrun

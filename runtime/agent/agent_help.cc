@@ -59,7 +59,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --signal-before SECONDS time between the signal USR1 and the time limit
 options of one component of a job with several programs:
   --component NAME        its name
-  --role ROLE             main, or service: ended when all main components have ended (main)
+  --role ROLE             main or service (main); lead ends the services when all main components
+                          have ended
   --component-nodes N     number of its nodes
   --component-ranks N     number of its ranks
   --component-first-node I  index of its first node in SLURM_JOB_NODELIST
@@ -67,8 +68,9 @@ options of one component of a job with several programs:
                           --component-first-node
   --after NAME            start it when this component is ready; repeatable
   --ready-http PATH       it is ready when a GET of PATH on rank 0's port gives a code from 200 to
-                          299, not when all ranks have joined
-  --ready-tcp             it is ready when rank 0's port accepts connections
+                          299
+  --ready-tcp             it is ready when rank 0's port accepts connections; without --ready-http
+                          and --ready-tcp: when all its ranks have joined
   --ready-timeout SECONDS time in which it must be ready (600; without --ready-http and
                           --ready-tcp: the value of --join-timeout)
   --component-retry N     restarts of this service without the other components (0)
@@ -91,8 +93,8 @@ rank runs the program of one task:
   --profile-ranks RANKS   ranks to profile, such as 0,8 (0)
   --profile-delay SECS    time from the start of the program to that of the profile (0)
   --profile-for SECS      length of the profile (to the end of the program)
-  --tmpdir DIR            TMPDIR that the user asked for; the program gets it again if Slurm has put
-                          /tmp in its place although the rank can write to DIR
+  --tmpdir DIR            TMPDIR that the user asked for; if Slurm has replaced it by /tmp, but the
+                          rank can write to DIR, the program gets DIR
   --stage JSON            data that the agent of each node's lowest rank copies to the node before
                           any program starts:
                           {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true}
@@ -104,7 +106,7 @@ relay connects `dlrun forward` to ports of the node, over standard input and out
   --any-user              connect to programs of other users of the node, too
 sshd serves one ssh connection over standard input and output, with the node's own sshd:
   --folder DIR            folder of the keys that `dlrun ssh-config` made
-  --check                 only find the node's sshd
+  --check                 only print the path of the node's sshd
 )";
 
 }  // namespace dlrun::agent

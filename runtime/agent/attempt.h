@@ -4,7 +4,7 @@
 // - attempt.cc: ranks join, run and end; deadlines
 // - attempt_signals.cc: signals
 // - attempt_progress.cc: the program's reports
-// - attempt_health.cc: checks, idle GPUs, stopped processes, hangs, early ends of sweep points
+// - attempt_health.cc: checks, idle GPUs, suspended processes, hangs, early ends of sweep points
 // - attempt_copies.cc: data that are copied to and from the nodes
 // - attempt_autopsy.cc: the autopsy of a hang
 // - attempt_blame.cc: the rank that is to blame for the end
@@ -180,9 +180,9 @@ class Attempt {
   /// Handles a line of srun's standard error without a mark, which no rank wrote: an error of
   /// pyxis, enroot or apptainer, for example.
   void on_unmarked_line(std::string_view line);
-  /// Handles an agent's report that its program has been stopped (SIGSTOP) for the time `stopped`.
-  /// Ends the attempt as a hang if this time is too long.
-  void on_stopped_program(int rank, std::chrono::seconds stopped, Clock::time_point now);
+  /// Handles an agent's report that its program has been suspended (SIGSTOP) for the time
+  /// `suspended`. Ends the attempt as a hang if this time is too long.
+  void on_program_suspended(int rank, std::chrono::seconds suspended, Clock::time_point now);
   /// Handles GPUs that have been idle for too long. ends: ends the attempt; otherwise only warns.
   /// sentence: the message for the user.
   void on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now);
@@ -196,9 +196,9 @@ class Attempt {
   void on_output(Clock::time_point now);
   /// Notes when a message of the rank arrived, whatever its type.
   void on_heard(int rank, Clock::time_point now);
-  /// Notes that lead itself was stopped for `time`, which does not count as silence of the ranks.
+  /// Notes that lead itself was suspended for `time`, which does not count as silence of the ranks.
   /// Call it before handling the messages that arrived during that time.
-  void on_lead_stopped(Clock::duration time, Clock::time_point now);
+  void on_lead_suspended(Clock::duration time, Clock::time_point now);
   /// Notes that a USR1 to lead was Slurm's warning of the time limit.
   void on_limit_near() { signs_.is_limit_near = true; }
   /// Makes the attempt end before the time limit, so that a requeued job, or the next job of the
@@ -303,7 +303,7 @@ class Attempt {
   /// Drops the failure for which the attempt ends, because it turned out to be a consequence.
   void forget_failure();
   /// Ends the attempt because an agent no longer heard lead and ended its program. No rank is to
-  /// blame: lead was stopped, or the network was cut.
+  /// blame: lead was suspended, or the network was cut.
   void end_for_unheard_lead(int rank, Clock::time_point now);
   /// Tells all ranks to end. step_signal: the signal that was sent to the whole step and may still
   /// be on its way to some ranks; 0: none.
@@ -314,7 +314,7 @@ class Attempt {
   /// that asks for the checkpoint.
   void ask_for_checkpoint(int signal);
   void end_for_signal(int signal, std::string message, Clock::time_point now);
-  void end_for_stopped_program(const phase::StoppedProgram& stopped, Clock::time_point now);
+  void end_for_suspended_program(const phase::SuspendedProgram& suspended, Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);
   /// Makes the message about the ranks that have not joined, and records their numbers.
   void report_missing_ranks(Clock::time_point now);
@@ -341,10 +341,10 @@ class Attempt {
   [[nodiscard]] EndFacts end_facts() const;
   [[nodiscard]] std::string sentence_on_first_failure() const;
   [[nodiscard]] double seconds_since_start(Clock::time_point now) const;
-  /// Returns true if lead was stopped less than kStepReportWait ago. Lead then reads the messages
+  /// Returns true if lead was suspended less than kStepReportWait ago. Lead then reads the messages
   /// that arrived during the stop, one connection after another, so they may not be in the order in
   /// which the ranks sent them.
-  [[nodiscard]] bool lead_was_just_stopped(Clock::time_point now) const {
+  [[nodiscard]] bool lead_was_just_suspended(Clock::time_point now) const {
     return last_lead_stop_ && now < last_lead_stop_->end + kStepReportWait;
   }
 

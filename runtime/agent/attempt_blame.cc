@@ -69,7 +69,7 @@ void Attempt::announce_now_or_later(const FailedRank& failed, bool is_end_known,
                                     Clock::time_point now) {
   if (!is_end_known) return announce_later(now + kStepReportWait);
   const bool is_clear = members_.size == 1 || likelihood(failed.end) == Likelihood::kCause;
-  is_clear && !lead_was_just_stopped(now) ? announce() : announce_later(now + kCulpritWait);
+  is_clear && !lead_was_just_suspended(now) ? announce() : announce_later(now + kCulpritWait);
 }
 
 void Attempt::announce_later(Clock::time_point when) {
@@ -89,13 +89,13 @@ void Attempt::reconsider(FailedRank failed, bool is_end_known, Clock::time_point
   const auto& end = failed.end;
   const bool ended_by_itself =
       is_end_known && end.ended_by_itself.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
-  const bool may_be_another = is_in_doubt() && !waits_for_step_report();
+  const bool may_blame_another = is_in_doubt() && !waits_for_step_report();
   // Lead kills no agent this soon after the first failure. An agent that is lost now is therefore
   // no consequence of that failure, but may be its cause, although it is unknown how it ended.
   const auto new_likelihood = !is_end_known     ? Likelihood::kCause
                               : ended_by_itself ? likelihood(end)
                                                 : Likelihood::kConsequence;
-  const bool explains = may_be_another && new_likelihood > likelihood(end_.first_failed->end);
+  const bool explains = may_blame_another && new_likelihood > likelihood(end_.first_failed->end);
   if (explains) {
     std::swap(*end_.first_failed, failed);  // `failed` is now the failure that was blamed until now
     end_.code = end_.first_failed->end.code;
@@ -144,13 +144,13 @@ void Attempt::end_for_unheard_lead(int rank, Clock::time_point now) {
   if (!goes_on() && !is_first_in_doubt) return;
   forget_failure();
   const int code = 128 + SIGTERM;
-  if (lead_was_just_stopped(now)) {
-    const auto stopped =
+  if (lead_was_just_suspended(now)) {
+    const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(last_lead_stop_->time).count();
     return end_for(EndReason::kLeadUnheard, code,
                    fmt::format("lead was stopped for {} s; the agents did not hear lead and have "
                                "ended their ranks",
-                               stopped),
+                               seconds),
                    now);
   }
   if (!signs_.is_preemption_near) end_.cause = Cause::kNodeFailure;

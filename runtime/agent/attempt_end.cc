@@ -77,7 +77,7 @@ EndFacts Attempt::end_facts() const {
   facts.end.step = progress_.step();
   facts.signs.has_reported_done = progress_.has_reported_done();
   for (const auto& [rank, member] : members_.by_rank)
-    facts.ranks_not_lost[member.hello.host] += members_.lost_ranks.contains(rank) ? 0 : 1;
+    facts.not_lost_count_of_host[member.hello.host] += members_.lost_ranks.contains(rank) ? 0 : 1;
   for (const int rank : members_.lost_ranks)
     facts.hosts_of_lost_ranks.insert(members_.host_of(rank));
   return facts;

@@ -1,4 +1,4 @@
-// The health of an attempt: results of the checks before the programs start, idle GPUs, stopped
+// The health of an attempt: results of the checks before the programs start, idle GPUs, suspended
 // processes, hangs, nodes that fall silent, and points of a sweep that stop early.
 
 #include <signal.h>
@@ -15,9 +15,9 @@
 namespace dlrun::agent {
 namespace {
 
-/// Largest age of a report that a program is stopped. An older report does not count, because the
+/// Largest age of a report that a program is suspended. An older report does not count, because the
 /// program may run again.
-constexpr std::chrono::milliseconds kStoppedReportAge{3000};
+constexpr std::chrono::milliseconds kSuspendedReportAge{3000};
 
 }  // namespace
 
@@ -113,26 +113,29 @@ void Attempt::on_output(Clock::time_point now) {
   if (auto* const running = in<Running>()) running->hang.on_output(now);
 }
 
-void Attempt::on_lead_stopped(Clock::duration time, Clock::time_point now) {
+void Attempt::on_lead_suspended(Clock::duration time, Clock::time_point now) {
   last_lead_stop_ = {time, now};
-  if (auto* const running = in<Running>()) running->hang.on_lead_stopped(time);
+  if (auto* const running = in<Running>()) running->hang.on_lead_suspended(time);
   for (auto& [rank, member] : members_.by_rank) member.heard_at += time;
 }
 
-void Attempt::on_stopped_program(int rank, std::chrono::seconds stopped, Clock::time_point now) {
+void Attempt::on_program_suspended(int rank, std::chrono::seconds suspended,
+                                   Clock::time_point now) {
   auto* const running = in<Running>();
   const auto* const member = members_.find(rank);
   if (running == nullptr || member == nullptr || member->end) return;
-  running->stopped = {rank, stopped, now};
-  if (stopped >= running->hang.stopped_limit()) end_for_stopped_program(running->stopped, now);
+  running->suspended = {rank, suspended, now};
+  if (suspended >= running->hang.suspended_limit())
+    end_for_suspended_program(running->suspended, now);
 }
 
-void Attempt::end_for_stopped_program(const phase::StoppedProgram& stopped, Clock::time_point now) {
+void Attempt::end_for_suspended_program(const phase::SuspendedProgram& suspended,
+                                        Clock::time_point now) {
   const FailedRank failed{
-      stopped.rank,
-      members_.host_of(stopped.rank),
-      members_.by_rank.at(stopped.rank).hello.pid,
-      {kExitHung, 0, fmt::format("its process has been stopped for {} s", stopped.time.count())}};
+      suspended.rank,
+      members_.host_of(suspended.rank),
+      members_.by_rank.at(suspended.rank).hello.pid,
+      {kExitHung, 0, fmt::format("its process has been stopped for {} s", suspended.time.count())}};
   end_.first_failed = failed;
   record_failure(failed);
   end_for(EndReason::kHang, kExitHung, sentence_on_first_failure(), now);
@@ -146,10 +149,11 @@ void Attempt::look_at_running(Clock::time_point now) {
   auto* running = in<Running>();
   if (running == nullptr) return;
   if (auto sentence = running->hang.hang_message(now)) {
-    // A stopped process explains the hang. Its agent reports it every second.
-    const auto& stopped = running->stopped;
-    const bool is_stopped = stopped.rank >= 0 && now < stopped.heard_at + kStoppedReportAge;
-    is_stopped ? end_for_stopped_program(stopped, now) : end_for_hang(std::move(*sentence), now);
+    // A suspended process explains the hang. Its agent reports it every second.
+    const auto& suspended = running->suspended;
+    const bool is_suspended = suspended.rank >= 0 && now < suspended.heard_at + kSuspendedReportAge;
+    is_suspended ? end_for_suspended_program(suspended, now)
+                 : end_for_hang(std::move(*sentence), now);
   } else {
     running->hang_since.reset();
     running->hang_looked_at.reset();

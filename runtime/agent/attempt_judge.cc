@@ -116,16 +116,16 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
 /// Sets the suspect nodes: those whose agents disappeared without an exit record, and the node of
 /// the process that hangs. Also sets is_whole_node_silent and heard_hosts.
 void set_suspects(AttemptEnd& end, const EndFacts& facts) {
-  for (const auto& [host, left] : facts.ranks_not_lost) {
-    if (left > 0) end.heard_hosts.insert(host);
+  for (const auto& [host, count] : facts.not_lost_count_of_host) {
+    if (count > 0) end.heard_hosts.insert(host);
   }
   std::set<std::string> suspects;
   // After srun's end Slurm ends the agents, so a lost agent does not make its node suspect.
   if (end.reason != EndReason::kLauncherLost) suspects = facts.hosts_of_lost_ranks;
   end.is_whole_node_silent =
       std::any_of(suspects.begin(), suspects.end(), [&](const std::string& host) {
-        const auto left = facts.ranks_not_lost.find(host);
-        return left == facts.ranks_not_lost.end() || left->second == 0;
+        const auto found = facts.not_lost_count_of_host.find(host);
+        return found == facts.not_lost_count_of_host.end() || found->second == 0;
       });
   if (end.reason == EndReason::kHang && end.first_failed) suspects.insert(end.first_failed->host);
   suspects.erase(std::string());

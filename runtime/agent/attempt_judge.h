@@ -35,7 +35,7 @@ struct AttemptEnd {
   /// job can be requeued.
   bool is_timeout = false;
   Cause cause = Cause::kNone;  ///< decides whether the run is retried
-  /// The highest step (or epoch, if it reports no step) that the program reported.
+  /// The highest step that the program reported, or the highest epoch if it reported no step.
   std::optional<std::int64_t> step;
   /// Nodes whose agents disappeared without an exit record, and the node of a process that hangs.
   std::vector<std::string> suspects;
@@ -78,7 +78,8 @@ struct EndFacts {
   std::optional<ContainerFailure> container_failure{};
   /// The hosts of ranks whose agents disappeared without an exit record.
   std::set<std::string> hosts_of_lost_ranks{};
-  std::map<std::string, int> ranks_not_lost{};  ///< by host: number of ranks that are not lost
+  /// For each host, the number of its ranks that are not lost.
+  std::map<std::string, int> not_lost_count_of_host{};
 };
 
 struct Judgement {

@@ -27,10 +27,10 @@ struct Joining {
   bool is_staging_recorded = false;
 };
 
-/// The last report that the program of a rank is stopped (SIGSTOP).
-struct StoppedProgram {
-  int rank = -1;                 ///< -1: no rank has reported a stopped program
-  std::chrono::seconds time{};   ///< how long the program has been stopped
+/// The last report that the program of a rank is suspended (SIGSTOP).
+struct SuspendedProgram {
+  int rank = -1;                 ///< -1: no rank has reported a suspended program
+  std::chrono::seconds time{};   ///< how long the program has been suspended
   Clock::time_point heard_at{};  ///< when the report came
 };
 /// All ranks have joined. They check collectives if health.preflight contains nccl, rccl or gloo,
@@ -40,7 +40,7 @@ struct Running {
   /// When the hang was first seen. The verdict waits for late heartbeats.
   std::optional<Clock::time_point> hang_since{};
   std::optional<Clock::time_point> hang_looked_at{};  ///< when the hang was last examined
-  StoppedProgram stopped{};
+  SuspendedProgram suspended{};
   NodeFitness fitness{};  ///< results of the check of collectives
   /// Ranks whose check has opened its device: a GPU or the CPU. Each check then waits for the other
   /// ranks.

@@ -41,7 +41,8 @@ struct ComponentContext {
   const ComponentOptions& options;
   RankConnections& connections;
   const std::vector<std::string>& addresses;  ///< lead's addresses
-  int held_port = 0;          ///< the port of rank 0 in the component's last start; 0: first start
+  /// The port of rank 0 in the component's previous start; 0: this is its first start.
+  int held_port = 0;
   bool is_first_main = true;  ///< its progress is the progress of the run
   std::function<std::vector<ComponentPlace>()> places{};  ///< see AttemptOutlet
 };
@@ -214,7 +215,7 @@ class AttemptRunner final : public AttemptOutlet,
   };
   void handle(const Sender& from, to_lead::Hello& hello);
   void handle(const Sender& from, const to_lead::Beat& beat);
-  void handle(const Sender& from, const to_lead::Stopped& stopped);
+  void handle(const Sender& from, const to_lead::Suspended& suspended);
   void handle(const Sender& from, to_lead::Autopsy& autopsy);
   void handle(const Sender& from, const to_lead::Signal& signal);
   void handle(const Sender& from, const to_lead::Warning& warning);
@@ -230,7 +231,7 @@ class AttemptRunner final : public AttemptOutlet,
   void handle(const Sender& from, to_lead::Exit& exit);
 
   void tick(Clock::time_point now);
-  /// Tells the attempt if this process was stopped since the last call, and for how long.
+  /// Tells the attempt if this process was suspended since the last call, and for how long.
   void note_lead_stop(Clock::time_point now);
   /// Prints and records failures to write the record and the log.
   void report_write_failures();
@@ -266,7 +267,7 @@ class AttemptRunner final : public AttemptOutlet,
   BackgroundCall<Result<JobFacts>> job_query_;
   std::vector<FileBroadcast> files_to_broadcast_;  ///< files to send to the nodes before they stage
   BackgroundCall<FileBroadcastResult> file_broadcast_;
-  int end_signals_ = 0;  ///< number of signals that asked for the end
+  int end_signal_count_ = 0;  ///< number of signals that asked for the end
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};
   std::unordered_map<int, std::string> host_of_rank_;

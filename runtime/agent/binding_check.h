@@ -33,7 +33,7 @@ namespace dlrun::agent {
 /// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node is taken to use
 /// the GPU with the number of its local rank; with fewer GPUs than ranks, no GPU is checked. Runs
 /// the GPU's tool (at most 60 s). A tool that is missing or fails is a problem, too. There are no
-/// problems if Slurm gave the job no GPUs, or if the list of visible devices names none.
+/// problems if Slurm gave the job no GPUs, or if the list of visible devices contains no GPU.
 /// devices: /sys/bus/pci/devices.
 [[nodiscard]] std::vector<std::string> binding_problems(const Env& env, const World& world,
                                                         const std::filesystem::path& devices);

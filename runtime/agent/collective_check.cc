@@ -100,9 +100,9 @@ void CollectiveCheck::tick(Clock::time_point now) {
     return give_up(fmt::format("its check does not {} within {} s",
                                device_opened_at_ ? "end" : "open its device", limit.count()));
   }
-  if (!is_stopped(pid_)) return stopped_since_.reset();
-  if (!stopped_since_) stopped_since_ = now;
-  if (now >= *stopped_since_ + kStoppedLimit) give_up("its check is stopped (SIGSTOP)");
+  if (!is_suspended(pid_)) return suspended_since_.reset();
+  if (!suspended_since_) suspended_since_ = now;
+  if (now >= *suspended_since_ + kSuspendedLimit) give_up("its check is stopped (SIGSTOP)");
 }
 
 std::optional<to_lead::CheckFailed> CollectiveCheck::result(int status) const {

@@ -29,7 +29,7 @@ class CollectiveCheck {
   static constexpr std::chrono::seconds kEachWaitLimit{60};
   /// Time for the start and the end of a process, and for the check's work between its waits.
   static constexpr std::chrono::seconds kSpare{15};
-  static constexpr std::chrono::seconds kStoppedLimit{5};  ///< see tick()
+  static constexpr std::chrono::seconds kSuspendedLimit{5};  ///< see tick()
 
   /// Starts the process that tests the backend that `checks.collective` names. The process gets
   /// env and a connection to lead's store. send_to_lead() gets the process's requests to the store,
@@ -51,7 +51,8 @@ class CollectiveCheck {
   /// ends.
   [[nodiscard]] static std::chrono::seconds time_after_opening_device(const NodeChecks& checks);
   void on_reply(const to_rank::Reply& message) { store_->on_reply(message); }
-  /// Kills the check after the limits above, or if it has been stopped (SIGSTOP) for kStoppedLimit.
+  /// Kills the check after the limits above, or if it has been suspended (SIGSTOP) for
+  /// kSuspendedLimit.
   void tick(Clock::time_point now);
   /// Returns the failure after the process has ended; nullopt if the check has passed. status: from
   /// waitpid().
@@ -76,7 +77,7 @@ class CollectiveCheck {
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();
   std::optional<Clock::time_point> device_opened_at_;
-  std::optional<Clock::time_point> stopped_since_;
+  std::optional<Clock::time_point> suspended_since_;
   /// The failure that the check, or this class, reported first.
   std::optional<to_lead::CheckFailed> failure_;
 };

@@ -229,8 +229,8 @@ AttemptEnd ComponentCourse::attempt_end() const {
     const auto& one = components_[at];
     if (one.options.role != ComponentRole::kMain) continue;
     ++mains;
-    // The second exception: the end of a main component that ended with 0 only because a preemption
-    // was near.
+    // The second exception: if a main component ended with 0 only because a preemption was near,
+    // the attempt's end is that of this component.
     if (!decider_ && one.end && one.end->cause != Cause::kNone) reported_index = at;
   }
   const auto& reported = components_[reported_index];

@@ -125,7 +125,7 @@ void ComponentsRunner::wait_for_steps(const AttemptEnd& end) {
   if (end.code != 0 || all_are_over()) return;
   context_.on_success_before_srun_exits(end);
   const auto until = Clock::now() + kSrunEndLimit;
-  while (!all_are_over() && Clock::now() < until && end_signals_ < 2) {
+  while (!all_are_over() && Clock::now() < until && end_signal_count_ < 2) {
     context_.loop.run_once(kComponentsTick);
     for (auto& slot : slots_) {
       if (slot.runner) slot.runner->reap();
@@ -138,7 +138,7 @@ void ComponentsRunner::take_signals() {
   while (::read(context_.signal_fd, &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
     const bool asks_for_end = signal != SIGCHLD && signal != SIGUSR1;
-    if (asks_for_end) ++end_signals_;
+    if (asks_for_end) ++end_signal_count_;
     for (auto& slot : slots_) {
       if (!slot.runner) continue;
       if (signal == SIGCHLD) slot.runner->reap();

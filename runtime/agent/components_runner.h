@@ -113,7 +113,7 @@ class ComponentsRunner final : public RankConnectionsHandler {
   bool is_superseded_ = false;
   /// When lead first saw that a signal had ended a component.
   std::optional<Clock::time_point> signalled_at_;
-  int end_signals_ = 0;  ///< number of signals that asked for the end
+  int end_signal_count_ = 0;  ///< number of signals that asked for the end
 };
 
 }  // namespace dlrun::agent

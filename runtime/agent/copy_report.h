@@ -10,15 +10,15 @@
 namespace dlrun::agent {
 
 /// Staged data that the rank's agent must protect from other runs while its program runs.
-struct HeldStage {
+struct StagedCopy {
   std::string lock;  ///< the lock file
   std::string note;  ///< the file that describes the staged data
   std::string hash;  ///< the hash of the note's text
 };
 
 struct CopyReport {
-  std::int64_t files = 0, bytes = 0;  ///< copied by this process
-  std::vector<HeldStage> held{};
+  std::int64_t files = 0, bytes = 0;    ///< copied by this process
+  std::vector<StagedCopy> held{};       ///< the rank's agent locks these data
   std::vector<std::string> problems{};  ///< sentences about single files or folders
   std::string error{};                  ///< why the whole copy failed; empty: it did not fail
 

@@ -207,7 +207,7 @@ bool is_exiting(pid_t pid) {
   return state && (state->flags & kExiting) != 0;
 }
 
-bool is_stopped(pid_t pid) {
+bool is_suspended(pid_t pid) {
   constexpr int kDepth = 16;
   for (int depth = 0; depth < kDepth; ++depth) {
     const auto state = state_of(pid);

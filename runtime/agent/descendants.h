@@ -45,8 +45,8 @@ struct ProcessTreeUse {
 /// closes the process's files while it exits.
 [[nodiscard]] bool is_exiting(pid_t pid);
 
-/// Returns true if the process is stopped (SIGSTOP, not a debugger). If it has exactly one child,
+/// Returns true if the process is suspended (SIGSTOP, not a debugger). If it has exactly one child,
 /// for which it probably waits, also looks at that child, and so on.
-[[nodiscard]] bool is_stopped(pid_t pid);
+[[nodiscard]] bool is_suspended(pid_t pid);
 
 }  // namespace dlrun::agent

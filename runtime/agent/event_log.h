@@ -1,7 +1,7 @@
 #pragma once
 // The record of a run: events.jsonl, a durable log of events (ENVIRONMENT.md, "events.jsonl"). Lead
 // is its only writer while lead lives. If the lead of a run on this machine was killed, dlrun
-// appends the end (launcher/runs/lost_end.h).
+// appends the event of the run's end (launcher/runs/lost_end.h).
 
 #include <chrono>
 #include <cstddef>

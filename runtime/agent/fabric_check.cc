@@ -146,6 +146,7 @@ std::vector<std::string> gpu_link_problems(std::string_view matrix) {
     }
     if (cells.empty() || !is_gpu_name(cells[0])) continue;
     for (std::size_t i = 1; i < cells.size() && i < columns.size(); ++i) {
+      // The matrix has two cells for each pair of GPUs. Only one of them is checked.
       const bool is_later = is_gpu_name(columns[i]) &&
                             parse_int(columns[i].substr(3)) > parse_int(cells[0].substr(3));
       if (!is_later || cells[i].starts_with("NV")) continue;

@@ -28,8 +28,8 @@ std::vector<FileBroadcast> planned_file_broadcasts(const std::vector<StageItem>&
     if (items[i].in_container) continue;
     struct stat info {};
     const auto place = node_place(items[i].to, env);
-    // In a folder on a network file system all nodes would write the same file at the same time.
-    // The agents of the nodes refuse such a folder anyway.
+    // If the folder is on a network file system, all nodes would write the same file at the same
+    // time. The agents of the nodes refuse such a folder anyway.
     if (!place || is_on_network(place->base)) continue;
     if (::stat(items[i].from.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (static_cast<std::int64_t>(info.st_size) < kLeastBroadcastBytes) continue;

@@ -48,8 +48,8 @@ enum class UnreadableEntry { kFail, kSkip };
 [[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
                                          UnreadableEntry unreadable = UnreadableEntry::kFail);
 
-/// Returns a hash (SHA-256 in hex) of all paths, kinds and targets of links, and of the sizes and
-/// times of files.
+/// Returns a hash (SHA-256 in hex) of the paths and kinds of all entries, the targets of links, and
+/// the sizes and times of files.
 [[nodiscard]] std::string digest_of(const FileTree& tree);
 
 /// Returns true if a link at `path`, relative to the top, with this target leads to a place inside

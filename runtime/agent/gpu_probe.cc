@@ -26,7 +26,7 @@ constexpr seconds kAnswerLimit{20};  // the tool is slow when the driver has a p
 constexpr int kFailuresLimit = 5;
 constexpr std::size_t kSmiTextLimitBytes = 64U << 10U;
 
-/// Returns true for a list of visible devices that names none. Slurm writes such a list as
+/// Returns true for a list of visible devices that contains no device. Slurm writes such a list as
 /// "NoDevFiles".
 bool means_none(std::string_view visible) {
   return trim(visible).empty() || trim(visible) == "-1" || trim(visible) == "NoDevFiles";

@@ -21,8 +21,8 @@
 
 namespace dlrun::agent {
 
-/// Returns the GPUs that `visible` names, in its order. visible: the value of visible_devices();
-/// nullopt: all GPUs. Leaves out names that no GPU has.
+/// Returns the GPUs of the list `visible`, in the order of the list. visible: the value of
+/// visible_devices(); nullopt: all GPUs. Skips indices and UUIDs in the list that no GPU has.
 [[nodiscard]] std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
                                                    std::optional<std::string_view> visible);
 

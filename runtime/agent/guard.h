@@ -6,8 +6,9 @@
 //
 // With a guard, the agent can also distinguish the two ways in which Slurm signals a step. With the
 // process tracker cgroup, Slurm signals only the task's first process; with linuxproc, every
-// process of the tree. The guard passes each signal that it gets on to the agent. A signal that
-// reaches the agent both directly and through the guard has reached the program as well.
+// process of the tree. The guard passes on to the agent each signal that reaches the guard. A
+// signal that reaches the agent both directly and through the guard has reached the program as
+// well.
 
 #include <sys/types.h>
 

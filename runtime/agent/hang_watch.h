@@ -2,9 +2,9 @@
 // Decides when an attempt counts as hanging:
 // - a program that has reported progress stops reporting it;
 // - with health.hang_after, a program that reports no progress prints nothing on any rank;
-// - a process has been stopped (SIGSTOP) for stopped_limit(), which Attempt checks.
+// - a process has been suspended (SIGSTOP) for suspended_limit(), which Attempt checks.
 // Without health.hang_after, a program that never reports progress counts as hanging only if it is
-// stopped. No I/O, no clock.
+// suspended. No I/O, no clock.
 
 #include <chrono>
 #include <optional>
@@ -19,9 +19,9 @@ class HangWatch {
   /// Limit for programs that report progress if health.hang_after is not set. Longer than any
   /// evaluation should take.
   static constexpr std::chrono::seconds kProgressLimit{30 * 60};
-  /// Limit for stopped processes if health.hang_after is not set. A user may stop a process on
+  /// Limit for suspended processes if health.hang_after is not set. A user may suspend a process on
   /// purpose, to examine it.
-  static constexpr std::chrono::seconds kStoppedLimit{60};
+  static constexpr std::chrono::seconds kSuspendedLimit{60};
 
   /// Longest time until lead knows that a rank has printed something. The rank's next heartbeat
   /// reports the output; heartbeats are sent every 3 s.
@@ -41,9 +41,9 @@ class HangWatch {
   /// Notes a report that could not be parsed. The program is alive, but does not count as a program
   /// that reports progress.
   void on_sign_of_life(Clock::time_point now) { heard_ = now; }
-  /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
-  /// the ranks are stopped as well.
-  void on_lead_stopped(Clock::duration time) { heard_ += time; }
+  /// Excludes `time`, for which this process was suspended and could hear no rank. In a suspended
+  /// job the ranks are suspended as well.
+  void on_lead_suspended(Clock::duration time) { heard_ += time; }
   /// Stops watching. Called in three cases: the program has made its final report; lead is about to
   /// end the attempt because the time limit is near; a signal asks the programs for a checkpoint.
   void stop_watching() { is_watching_ = false; }
@@ -51,8 +51,8 @@ class HangWatch {
   /// Returns a sentence that describes the hang, once the limit has passed.
   [[nodiscard]] std::optional<std::string> hang_message(Clock::time_point now) const;
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const { return deadline(); }
-  [[nodiscard]] std::chrono::seconds stopped_limit() const {
-    return limit_.value_or(kStoppedLimit);
+  [[nodiscard]] std::chrono::seconds suspended_limit() const {
+    return limit_.value_or(kSuspendedLimit);
   }
 
  private:
@@ -61,8 +61,10 @@ class HangWatch {
   std::optional<std::chrono::seconds> limit_;
   bool is_watching_ = false;
   bool has_reported_ = false;
-  Clock::time_point heard_{};  ///< when the last report, or without reports the last output, came
-  std::string where_;          ///< the position in the last report
+  /// Time of the last report. Before the first report: time of the last output, or else of the
+  /// start.
+  Clock::time_point heard_{};
+  std::string where_;  ///< the position in the last report
 };
 
 }  // namespace dlrun::agent

@@ -37,9 +37,9 @@ void IdleGpus::add_beat(int rank, const std::string& host, const to_lead::Beat& 
   }
 }
 
-void IdleGpus::on_lead_stopped(Clock::duration time) {
+void IdleGpus::on_lead_suspended(Clock::duration time) {
   for (auto& [host, gpus] : nodes_) {
-    for (auto& [place, gpu] : gpus) gpu.busy_at += time;
+    for (auto& [key, gpu] : gpus) gpu.busy_at += time;
   }
 }
 
@@ -51,7 +51,7 @@ std::optional<std::string> IdleGpus::take_message(Clock::time_point now) {
     std::size_t idle = 0;
     bool is_news = false;
     bool has_worked = false;
-    for (auto& [place, gpu] : gpus) {
+    for (auto& [key, gpu] : gpus) {
       has_worked = has_worked || gpu.has_worked;
       if (now < gpu.busy_at + *limit_ || now > gpu.heard_at + kLargestReportAge) continue;
       ++idle;

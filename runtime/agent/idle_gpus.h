@@ -27,9 +27,9 @@ class IdleGpus {
   /// Adds a rank's heartbeat. Ignores GPUs whose utilisation is unknown.
   void add_beat(int rank, const std::string& host, const to_lead::Beat& beat,
                 Clock::time_point now);
-  /// Excludes `time` from the idle times: this process was stopped for so long, and received no
+  /// Excludes `time` from the idle times: this process was suspended for so long, and received no
   /// heartbeat.
-  void on_lead_stopped(Clock::duration time);
+  void on_lead_suspended(Clock::duration time);
 
   /// Returns a sentence about the nodes whose GPUs have become idle since the last call, with the
   /// number of their idle GPUs. Returns nullopt if there are none.

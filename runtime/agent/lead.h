@@ -85,9 +85,9 @@ struct LeadOptions {
   std::vector<ComponentOptions> components;  ///< empty: the job has one program
 };
 
-/// Leads the run until it ends or is to continue in another start of a job, and returns the exit
-/// code of the process. Blocks signals. Prints the output of the ranks on standard output and
-/// standard error, and its own messages on standard error. Call it once per process.
+/// Leads the run until the run ends, or until only another start of a job can continue it. Returns
+/// the exit code of the process. Blocks signals. Prints the output of the ranks on standard output
+/// and standard error, and its own messages on standard error. Call it once per process.
 [[nodiscard]] int run_lead(const LeadOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -10,13 +10,13 @@
 namespace dlrun::agent {
 
 /// A carriage return also ends a line. A line that stays open, such as a prompt or a progress bar,
-/// is passed on after kOpenLimit, and a line that is too long at once.
+/// is passed on after kOpenLimit. An open line that is too long is passed on immediately.
 class LineHolder {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kOpenLimit{300};
 
-  /// limit_bytes: an open line of this length is passed on at once.
+  /// limit_bytes: the length at which an open line is passed on immediately.
   explicit LineHolder(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
   /// Adds text. Returns the lines that this text completes.

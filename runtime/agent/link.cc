@@ -16,8 +16,9 @@ using std::chrono::milliseconds;
 
 // Programs that are no agents can fill lead's accept queue with their connections. The kernel of
 // lead's node then drops the SYN of a rank. The rank's own kernel repeats the SYN only after one
-// second, and then at growing intervals, so a new connection succeeds sooner. Lead may also be
-// slow, so each try has a longer limit than the previous one.
+// second, and then at growing intervals. A new connection succeeds sooner. Therefore a try ends
+// after kSynLimit if its SYN has no answer. Lead may also be slow, so each try has a longer limit
+// than the previous one.
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's MAC
 constexpr milliseconds kLongestTryLimit{4000};

@@ -20,7 +20,7 @@ struct Member {
   std::chrono::steady_clock::time_point heard_at{};  ///< when its last message arrived
 };
 
-/// The end of a task that the step reported.
+/// The end of a task, as the step reported it.
 struct TaskEnd {
   std::string host;
   RankEnd end;

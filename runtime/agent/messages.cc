@@ -200,10 +200,10 @@ Beat Beat::of(const Json& message) {
   return beat;
 }
 
-Json Stopped::json() const {
+Json Suspended::json() const {
   return {{"type", kType}, {"seconds", time.count()}};
 }
-Stopped Stopped::of(const Json& message) {
+Suspended Suspended::of(const Json& message) {
   return {std::chrono::seconds(clamped(message, "seconds", 0, 0, 1 << 30))};
 }
 

@@ -101,14 +101,14 @@ struct Beat {
   [[nodiscard]] static Beat of(const Json& message);
 };
 
-/// The program is stopped (SIGSTOP). Sent every second, from the third second of the stop until the
-/// program continues.
-struct Stopped {
+/// The program is suspended (SIGSTOP). Sent every second, from the third second of the stop until
+/// the program continues.
+struct Suspended {
   static constexpr std::string_view kType = "stopped";
-  std::chrono::seconds time{};  ///< how long the program has been stopped
+  std::chrono::seconds time{};  ///< how long the program has been suspended
 
   [[nodiscard]] Json json() const;
-  [[nodiscard]] static Stopped of(const Json& message);
+  [[nodiscard]] static Suspended of(const Json& message);
 };
 
 /// The reply to to_rank::Autopsy. The agent has saved all stacks in the run directory.
@@ -336,7 +336,7 @@ struct TablePage {
 };
 
 /// Lead has received the exit record, and the agent may exit. If the job has outputs, lead sends
-/// this message only once all nodes have copied their outputs.
+/// this message only after all nodes have copied their outputs.
 struct ExitConfirmed {
   static constexpr std::string_view kType = "noted";
 
@@ -347,8 +347,8 @@ struct ExitConfirmed {
 }  // namespace to_rank
 
 using MessageToLead =
-    std::variant<to_lead::Hello, to_lead::Beat, to_lead::Stopped, to_lead::Autopsy, to_lead::Signal,
-                 to_lead::Warning, to_lead::DeviceOpenedByCheck, to_lead::Checked,
+    std::variant<to_lead::Hello, to_lead::Beat, to_lead::Suspended, to_lead::Autopsy,
+                 to_lead::Signal, to_lead::Warning, to_lead::DeviceOpenedByCheck, to_lead::Checked,
                  to_lead::CheckFailed, to_lead::Staged, to_lead::Collected, to_lead::Put,
                  to_lead::Get, to_lead::Progress, to_lead::TableRequest, to_lead::Exit>;
 using MessageToRank = std::variant<to_rank::Start, to_rank::Beat, to_rank::SignalAnswer,

@@ -103,8 +103,8 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Beat& beat) {
   if (beat.has_printed) attempt_->on_output(from.now);
 }
 
-void AttemptRunner::handle(const Sender& from, const to_lead::Stopped& stopped) {
-  attempt_->on_stopped_program(from.rank, stopped.time, from.now);
+void AttemptRunner::handle(const Sender& from, const to_lead::Suspended& suspended) {
+  attempt_->on_program_suspended(from.rank, suspended.time, from.now);
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Autopsy& autopsy) {

@@ -25,7 +25,7 @@ constexpr std::size_t kFileBytes = 4U << 20U;
 constexpr milliseconds kGpuLimit{60'000};
 constexpr milliseconds kClockLimit{5'000};
 
-/// Returns the problems of the GPUs that `visible` names. tool: the program's name, for messages.
+/// Returns the problems of the GPUs of the list `visible`. tool: the program's name, for messages.
 std::vector<std::string> problems_of(std::vector<GpuReading> all,
                                      std::optional<std::string_view> visible,
                                      std::string_view tool) {

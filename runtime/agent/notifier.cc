@@ -75,8 +75,8 @@ Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& 
   return {};
 }
 
-/// Returns the name of the run that `dlrun status` takes: the run's id, the point of a sweep
-/// (SWEEP/POINT), or else the path of the run's folder.
+/// Returns the text that `dlrun status` accepts as RUN for this run: the run's id, SWEEP/POINT for
+/// a point of a sweep, or else the path of the run's folder.
 std::string run_name(const std::filesystem::path& run) {
   const auto array = run.parent_path().filename().string();
   if (!array.starts_with("array-")) return run.filename().string();
@@ -153,8 +153,8 @@ std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
                             joined->ranks, joined->hosts),
                 attempt);
   } else if (const auto* failed = std::get_if<events::RankFailed>(&event)) {
-    // The failed rank of a component is not kept here, because a service may start again after it.
-    // If it ended the job, AttemptEnd names it.
+    // The failed rank of a component is not kept here, because a service may start again after a
+    // failure. If the failure ended the job, AttemptEnd contains the rank.
     if (!first_failure_ && is_about_run) first_failure_ = *failed;
   } else if (const auto* end = std::get_if<events::AttemptEnd>(&event)) {
     has_hung_ = end->reason == EndReason::kHang;

@@ -27,8 +27,9 @@ namespace dlrun::agent {
 /// Turns events into notices. No I/O, no clock.
 class NoticeMaker {
  public:
-  /// run: the run as `dlrun status` takes it: its id, SWEEP/POINT, or a path. first_main: the
-  /// component whose start and progress are those of the run; empty if the job has one program.
+  /// run: the text that `dlrun status` accepts as RUN for this run (an id, SWEEP/POINT or a path).
+  /// first_main: name of the component whose start and progress are those of the run; empty if the
+  /// job has one program.
   NoticeMaker(std::vector<std::string> occasions, const JobIdentity& identity, std::string run,
               std::string first_main = {});
 

@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kInputLineLimitBytes = 64U << 10U;
-/// Time after the end of the input in which the helper still starts to send a notice or values.
+/// Time after the end of the input in which the helper may still begin to send a notice or values.
 constexpr std::chrono::seconds kLastStartLimit{4};
 constexpr std::chrono::milliseconds kChildrenLimit{3000};
 /// Pause between two requests with values, so that one request has several values.
@@ -182,8 +182,8 @@ HelperTargets targets_of(const nlohmann::ordered_json& object) {
   return targets;
 }
 
-/// Waits at most kChildrenLimit for the children of this process. The only one is the process that
-/// writes surroundings.json: notifier.cc started it in this process before the exec().
+/// Waits at most kChildrenLimit for the children of this process. The only child is the process
+/// that writes surroundings.json: notifier.cc started it in this process before the exec().
 void wait_for_children() {
   const auto until = Clock::now() + kChildrenLimit;
   for (;;) {

@@ -105,8 +105,8 @@ class OutputCopier {
     return copy_file(entry, target);
   }
 
-  /// Makes a folder of the target, unless this object has made it already. Before the last copy
-  /// also removes the leftovers in it.
+  /// Makes a folder of the target, unless this object has made it already. During the last copy,
+  /// also removes the leftovers in the folder.
   Result<> make_folder(const fs::path& folder) {
     if (made_folders_.contains(folder)) return {};
     DLRUN_TRY(make_directories(folder, 0700));

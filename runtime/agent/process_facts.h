@@ -29,7 +29,7 @@ struct ProcessFacts {
   std::string command{};  ///< argv, with spaces between
   std::uint64_t resident_bytes = 0;
   std::vector<ThreadFacts> threads{};  ///< the main thread first; at most kThreadsLimit of them
-  std::size_t thread_count = 0;
+  std::size_t thread_count = 0;        ///< number of all threads, even if `threads` has fewer
 };
 inline constexpr std::size_t kThreadsLimit = 64;
 

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLimitBytes = 64U << 10U;
 constexpr std::size_t kQuotedBytes = 80;
 /// After this number of looks in a row that found new but bad content, the content counts as wrong.
-/// Until then, the program may not have finished writing it.
+/// Until then, the program may still be writing the content.
 constexpr int kBadLooksLimit = 5;
 
 /// A field of `progress` (ENVIRONMENT.md).

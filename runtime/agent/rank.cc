@@ -48,10 +48,10 @@ namespace {
 constexpr milliseconds kPortWait{5000};
 constexpr milliseconds kPortTriedEvery{100};
 
-/// Restores the TMPDIR of the spec in env. If slurmstepd can neither create this folder nor write
-/// to it, it sets TMPDIR to /tmp; the rank may still be able to write to the folder, for example in
-/// a container. If the rank cannot write to it either, returns the reason and leaves env unchanged.
-/// wanted: the TMPDIR of the spec; empty: keep the present one.
+/// Restores the TMPDIR of the spec in env. slurmstepd sets TMPDIR to /tmp if slurmstepd can neither
+/// create this folder nor write to it. The rank may still be able to write to the folder, for
+/// example in a container. If the rank cannot write to the folder either, returns the reason and
+/// leaves env unchanged. wanted: the TMPDIR of the spec; empty: keep the present one.
 std::optional<std::string> restore_tmpdir(const std::string& wanted, Env& env) {
   const auto got = env.get_or("TMPDIR", "");
   if (wanted.empty() || got == wanted) return std::nullopt;
@@ -347,7 +347,7 @@ void RankRunner::look_at_progress(bool is_last) {
 
 void RankRunner::look_at_program() {
   look_at_progress();
-  state_.on_look(program_pid_ > 0 && is_stopped(program_pid_));
+  state_.on_look(program_pid_ > 0 && is_suspended(program_pid_));
 }
 
 void RankRunner::tick() {

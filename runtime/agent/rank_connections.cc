@@ -328,7 +328,7 @@ void RankConnections::tick(Clock::time_point now) {
   }
   if (now < last_tick_ + kLookAtSilence) return;
   // Counts at most kLongestCounted between two looks: during a longer pause this process was
-  // stopped or starved, and could not hear the peers.
+  // suspended or starved, and could not hear the peers.
   const auto awake = std::min<Clock::duration>(now - last_tick_, kLongestCounted);
   last_tick_ = now;
   std::vector<PeerId> silent_peers;

@@ -99,7 +99,7 @@ class RankConnections {
   struct Peer {
     UniqueFd socket;
     EventLoop::Watch watch = 0;
-    Clock::time_point since;
+    Clock::time_point since;  ///< when the connection was accepted
     /// Time without a byte from the peer. Does not count time in which this process was suspended.
     Clock::duration silent_time{};
     std::string in;

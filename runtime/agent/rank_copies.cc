@@ -148,7 +148,8 @@ void RankRunner::tick_copies(Clock::time_point now) {
   }
   if (state_.exit_code()) {
     const bool may_start = outputs_.is_asked || !lead_.is_open() || state_.lead_is_silent();
-    if (may_start && state_.processes_are_gone(now)) start_output_copy(options_.outputs, true, now);
+    if (may_start && state_.processes_are_gone_or_given_up(now))
+      start_output_copy(options_.outputs, true, now);
     return;
   }
   if (!state_.is_running() || state_.is_ending()) return;

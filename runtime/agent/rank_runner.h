@@ -126,7 +126,7 @@ class RankRunner final : public RankOutlet {
   Result<> check_staged_data() const;
   void schedule_outputs(Clock::time_point now);
   /// Notes that the newest outputs may be torn, because a program has failed or was ended.
-  /// since_end: time since then.
+  /// since_end: time since that failure, or since the order to end the program.
   void note_torn_outputs(std::chrono::milliseconds since_end);
   /// Returns true while outputs may still be copied.
   [[nodiscard]] bool waits_for_outputs() const;

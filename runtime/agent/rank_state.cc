@@ -140,17 +140,17 @@ void RankState::on_killed(bool found_any, bool has_children, Clock::time_point n
 /// time in which this process was not suspended. Slurm suspends a job as a whole, including this
 /// process.
 void RankState::check_program(Clock::time_point now, Clock::duration awake) {
-  look_.stopped_time += awake;
+  look_.suspended_time += awake;
   if (now < look_.next) return;
   look_.next = now + kLookEvery;
   outlet_.look_at_program();
 }
 
-void RankState::on_look(bool is_stopped) {
-  if (!is_stopped) {
-    look_.stopped_time = {};
-  } else if (look_.stopped_time >= kStoppedReportedAfter) {
-    outlet_.send(to_lead::Stopped{std::chrono::duration_cast<seconds>(look_.stopped_time)});
+void RankState::on_look(bool is_suspended) {
+  if (!is_suspended) {
+    look_.suspended_time = {};
+  } else if (look_.suspended_time >= kSuspensionReportedAfter) {
+    outlet_.send(to_lead::Suspended{std::chrono::duration_cast<seconds>(look_.suspended_time)});
   }
 }
 
@@ -177,8 +177,8 @@ void RankState::send_signals(Clock::time_point now) {
 }
 
 void RankState::tick(Clock::time_point now) {
-  // Counts at most 2 s since the last tick: after a longer pause this process was stopped and could
-  // not hear lead.
+  // Counts at most 2 s since the last tick: after a longer pause this process was suspended and
+  // could not hear lead.
   const auto awake = std::min<Clock::duration>(now - last_tick_, seconds(2));
   last_tick_ = now;
   lead_.silence += awake;

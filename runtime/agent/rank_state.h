@@ -52,9 +52,9 @@ class RankState {
   static constexpr std::chrono::milliseconds kTermArrivesWithin{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
-  /// Time for which the program must be stopped (suspended, for example by SIGSTOP) before lead
+  /// Time for which the program must be suspended (for example by SIGSTOP) before lead
   /// gets a report.
-  static constexpr std::chrono::milliseconds kStoppedReportedAfter{3000};
+  static constexpr std::chrono::milliseconds kSuspensionReportedAfter{3000};
   /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
   /// Time from the exit record until the rank is done even if a process is left.
@@ -90,7 +90,7 @@ class RankState {
   /// program does not know the rank.
   void on_blame(int rank, std::string reason) { blame_ = {rank, std::move(reason)}; }
   /// Handles the result of RankOutlet::look_at_program().
-  void on_look(bool is_stopped);
+  void on_look(bool is_suspended);
   /// Handles a signal that the agent received. Returns false if the signal is a copy of an earlier
   /// one, which the agent has already handled.
   bool on_signal(int signal, bool came_by_guard, Clock::time_point now);
@@ -129,8 +129,9 @@ class RankState {
   /// after a task has failed. Lead therefore confirms an exit record only when all nodes have
   /// copied their outputs, and the rank must wait for the confirmation.
   void wait_longer_for_confirmation(std::chrono::milliseconds time) { confirmed_within_ += time; }
-  /// Returns true if no process of the program is left, or if one has been left for too long.
-  [[nodiscard]] bool processes_are_gone(Clock::time_point now) const {
+  /// Returns true if no process of the program is left, or if kTreeLimit has passed since the exit
+  /// record.
+  [[nodiscard]] bool processes_are_gone_or_given_up(Clock::time_point now) const {
     return end_.tree_gone_at || (exit_ && now >= exit_->at + kTreeLimit);
   }
   /// Returns true if lead has been silent for longer than its lease.
@@ -187,7 +188,7 @@ class RankState {
   struct Lead {
     bool was_connected = false;  ///< there is or was a connection
     bool is_open = false;
-    /// Time without a message. Does not count time in which this process was stopped.
+    /// Time without a message. Does not count time in which this process was suspended.
     Clock::duration silence{};
     Clock::time_point next_beat{};
     std::optional<Clock::time_point> answer_until{};  ///< deadline for the reply about a signal
@@ -197,8 +198,8 @@ class RankState {
   struct Look {
     Clock::time_point next{};
     /// Time since the last look that found the program running. Does not count time in which the
-    /// agent was stopped, too.
-    Clock::duration stopped_time{};
+    /// agent was suspended, too.
+    Clock::duration suspended_time{};
   };
   Look look_;
 

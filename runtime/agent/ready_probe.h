@@ -25,7 +25,7 @@ class ReadyProbe {
 
   static constexpr std::chrono::milliseconds kTryEvery{500};   ///< from one try to the next
   static constexpr std::chrono::milliseconds kTryLimit{5000};  ///< time for one answer
-  static constexpr std::size_t kAnswerLimitBytes = 256;        ///< read from an answer
+  static constexpr std::size_t kAnswerLimitBytes = 256;        ///< most bytes read of an answer
 
   /// loop must outlive the probe. check.kind must be kTcp or kHttp.
   ReadyProbe(EventLoop& loop, Endpoint endpoint, ReadyCheck check);

@@ -37,7 +37,7 @@ UniqueFd catch_stop_signals() {
 class NodeSide final : public RelayHandler {
  public:
   explicit NodeSide(RelayDialer::OwnerOf owner_of)
-      : owner_of_(owner_of), mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
+      : owner_of_(owner_of), mux_(RelayMux::Role::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
 
   /// Serves until the connection to `dlrun forward` ends or a signal arrives. signal_fd: from
   /// catch_stop_signals().

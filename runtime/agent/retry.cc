@@ -186,18 +186,18 @@ std::optional<std::int64_t> grown_memory(const RetryOptions& options, std::int64
 
 RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history, Cause cause) {
   if (!options.is_enabled() || cause == Cause::kNone) return {};
-  const int left = std::max(options.max - history.restarts(), 0);
+  const int left = std::max(options.max - history.restart_count(), 0);
   // A user asked for this restart, so it does not count against the budget.
   if (cause == Cause::kRequeue) return {true, left, false, {}};
   if (is_of_container(cause)) return {false, left, false, "the container would fail again"};
   if (!options.on.contains(cause))
     return {false, left, false, fmt::format("'{}' is not in retry.on", word(cause))};
-  if (history.fruitless_attempts() >= options.no_progress) {
+  if (history.fruitless_count() >= options.no_progress) {
     return {false, left, false,
             options.no_progress == 1
                 ? std::string("the attempt got no further (retry.no_progress)")
                 : fmt::format("{} attempts in a row got no further (retry.no_progress)",
-                              history.fruitless_attempts())};
+                              history.fruitless_count())};
   }
   if (left == 0)
     return {
@@ -206,7 +206,7 @@ RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& hist
                     options.max == 1 ? std::string("once") : fmt::format("{} times", options.max))};
   return {true,
           left - 1,
-          history.has_reported_step() && history.fruitless_attempts() + 1 >= options.no_progress,
+          history.has_reported_step() && history.fruitless_count() + 1 >= options.no_progress,
           {}};
 }
 

@@ -54,10 +54,10 @@ class RetryHistory {
   void note_preemption() { was_preempted_ = true; }
   void add_bad_node(const std::string& node) { bad_nodes_.insert(node); }
 
-  [[nodiscard]] int restarts() const { return restart_count_; }
+  [[nodiscard]] int restart_count() const { return restart_count_; }
   /// Returns the number of the most recent attempts in a row that got no further than the best
   /// attempt before them.
-  [[nodiscard]] int fruitless_attempts() const { return fruitless_count_; }
+  [[nodiscard]] int fruitless_count() const { return fruitless_count_; }
   /// Returns true if an attempt has reported a step.
   [[nodiscard]] bool has_reported_step() const { return best_step_.has_value(); }
   [[nodiscard]] bool was_preempted() const { return was_preempted_; }

@@ -40,7 +40,7 @@ constexpr milliseconds kTickPause{5};
 constexpr std::size_t kGatherFrom = 1000;
 constexpr std::size_t kFewReady = 32;
 constexpr milliseconds kGatherTime{2};
-/// If lead has handled neither a message nor a tick for longer than this time, lead was stopped.
+/// If lead has handled neither a message nor a tick for longer than this time, lead was suspended.
 constexpr milliseconds kAsleepAfter{2000};
 /// Slurm may send USR1 earlier than requested, by up to this time, because Slurm checks time limits
 /// only twice a minute, and rounds times.
@@ -171,7 +171,7 @@ void AttemptRunner::wait_for_step_end() {
   if (!step_ || attempt_->step_is_over() || attempt_->end().code != 0) return;
   on_success_before_srun_exits_(attempt_->end());
   const auto until = Clock::now() + kStepEndLimit;
-  while (!attempt_->step_is_over() && Clock::now() < until && end_signals_ < 2) {
+  while (!attempt_->step_is_over() && Clock::now() < until && end_signal_count_ < 2) {
     loop_.run_once(kTickEvery);
     step_->tick();
     step_->reap();
@@ -203,10 +203,9 @@ std::string AttemptRunner::too_few_descriptors_message(int error) const {
   const auto wanted =
       static_cast<std::size_t>(std::max(size, static_cast<int>(joined))) + kOwnFiles;
   return fmt::format(
-      "lead cannot take another rank's connection after {}: {}; its limit is {} open files, and it "
-      "needs about {}, one for each rank and some of its own: raise the hard limit where the job "
-      "starts (`ulimit -Hn`; "
-      "LimitNOFILE of slurmd), or start fewer ranks",
+      "lead has the connections of {} ranks and cannot accept another one: {}; its limit is {} "
+      "open files, and it needs about {}, one for each rank and some of its own: raise the hard "
+      "limit where the job starts (`ulimit -Hn`; LimitNOFILE of slurmd), or start fewer ranks",
       joined, errno_text(error), limit.rlim_cur, wanted);
 }
 
@@ -287,7 +286,7 @@ void AttemptRunner::take_signals() {
 void AttemptRunner::on_signal(int signal) {
   attempt_->on_own_signal(signal, Clock::now());
   if (signal == SIGUSR1) ask_for_time_left();
-  if (signal != SIGUSR1) ++end_signals_;
+  if (signal != SIGUSR1) ++end_signal_count_;
 }
 
 /// Asks Slurm, after a USR1, for the time that is left. Slurm sends USR1 before the time limit, and
@@ -364,8 +363,8 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
 
 void AttemptRunner::note_lead_stop(Clock::time_point now) {
   if (now - last_awake_ > kAsleepAfter) {
-    attempt_->on_lead_stopped(now - last_awake_, now);
-    idle_gpus_.on_lead_stopped(now - last_awake_);
+    attempt_->on_lead_suspended(now - last_awake_, now);
+    idle_gpus_.on_lead_suspended(now - last_awake_);
   }
   last_awake_ = now;
 }
@@ -420,7 +419,7 @@ void AttemptRunner::end_superseded(Clock::time_point now) {
   if (std::exchange(is_superseded_, true)) return;
   attempt_->give_up(
       kExitRunTaken,
-      fmt::format("a later attempt has superseded attempt {} of this run, which ends now",
+      fmt::format("a later attempt has superseded attempt {0} of this run; attempt {0} ends now",
                   run_.attempt),
       now);
 }

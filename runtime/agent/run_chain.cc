@@ -76,9 +76,9 @@ Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run
   // claim_run() reports other problems.
   if (!holder || holder->job == own_job || !is_slurm_job_id(holder->job))
     return std::optional<UnneededJob>();
-  // If Slurm does not answer, the dependency of this job is enough. Normally the job before it has
-  // then ended. If ranks of that job still run, for example on a lost node, the new attempt
-  // supersedes theirs.
+  // If Slurm does not answer, this job takes the run over: Slurm has started it, so normally the
+  // job before it in the chain has ended. If ranks of that job still run, for example on a lost
+  // node, the new attempt supersedes theirs.
   const auto facts = SlurmController(env, holder->job).job();
   if (facts && may_still_run(facts->state))
     return fail(Errc::kRefused,

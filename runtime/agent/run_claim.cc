@@ -277,7 +277,7 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
-    // A damaged claim is handled like that of a run without a chain.
+    // The repair of a damaged claim is the same with and without a chain.
     if (number_in_chain && read_run_holder(directory / "claim")) {
       DLRUN_TRY(take_over(directory, identity, *number_in_chain, dump(claim)));
       run.was_claimed_before = true;

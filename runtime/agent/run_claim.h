@@ -39,14 +39,16 @@ struct ClaimedRun {
                                                      const std::filesystem::path& runs,
                                                      std::string_view name);
 
-/// Creates the directory if necessary, claims it for the job, and begins the next attempt. Its
-/// number is the one in the file `attempt` plus one; restart_count if there is no such file.
+/// Creates the directory if necessary, claims it for the job, and begins the next attempt. The
+/// attempt's number is the one in the file `attempt` plus one; restart_count if there is no such
+/// file.
 ///
 /// Fails with kRefused if another job has claimed the run (the message names it), or if this job's
 /// token is not that of the run's submission. On a file system without links and exclusive renames,
 /// a crash may have left a claim without valid content. This function takes such a claim over if
-/// the file belongs to this user, and if the name of the run, or another file of the run, shows
-/// this job or this job's token. Only one job can take it over.
+/// the file belongs to this user, and if the run was made for this job: the run's name or another
+/// file of the run contains the job's id, or a file contains the job's token. Only one job can take
+/// the claim over.
 ///
 /// number_in_chain: this job's number in the chain of the run's jobs (retry.chain), from 0;
 /// nullopt: the run has no chain. A later job of the chain takes the run over from an earlier one,

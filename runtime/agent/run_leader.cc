@@ -129,7 +129,7 @@ int RunLeader::run() {
   for (;;) {
     const bool continues_after_limit =
         options_.retry.is_enabled() && options_.retry.on.contains(Cause::kTimeout) &&
-        history_.restarts() < options_.retry.max && controller_.has_value() &&
+        history_.restart_count() < options_.retry.max && controller_.has_value() &&
         !options_.uses_existing_allocation && (!run_.number_in_chain || next_in_chain());
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
@@ -207,7 +207,7 @@ bool RunLeader::has_later_attempt() const {
 bool RunLeader::report_if_superseded() const {
   const bool is_another = has_later_attempt();
   if (is_another)
-    say(fmt::format("a later attempt has superseded attempt {} of this run, which ends now",
+    say(fmt::format("a later attempt has superseded attempt {0} of this run; attempt {0} ends now",
                     run_.attempt));
   return is_another;
 }

@@ -126,17 +126,17 @@ class RunLeader {
   /// Adds the nodes that are suspect after the attempt's end, and bad_nodes_of_plan, to
   /// health.known_bad, the file that later submissions read.
   void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& bad_nodes_of_plan);
-  /// Sets plan.memory after the run ran out of memory, if the memory grows. Returns false, and adds
-  /// the reason to end.message, if the memory may not grow, so that the run would end in the same
-  /// way.
+  /// If the run ran out of memory, and retry.grow is set, gives the next attempt more: sets
+  /// plan.memory. Returns false, and adds the reason to end.message, if more memory is not
+  /// possible, so that the next attempt would end in the same way. Returns true in all other cases.
   [[nodiscard]] bool plan_more_memory(Plan& plan, AttemptEnd& end) const;
   /// Asks Slurm to requeue the job. Returns true, after a wait of at most one minute, if Slurm
   /// queues the job again. Returns false, and adds the reason to end.message, if Slurm refuses; the
   /// caller then records the end of the run.
   bool requeue(AttemptEnd& end, const Plan& plan);
-  /// Handles an end whose step could not be launched: if Slurm is ending the job, makes the job's
-  /// end the cause. Returns true if no end of the run may be recorded, because Slurm may queue the
-  /// job again.
+  /// Handles the end of an attempt whose step could not be launched. If Slurm is ending the job,
+  /// changes `end` so that it names the job's end as the cause. Returns true if no end of the run
+  /// may be recorded, because Slurm may queue the job again.
   [[nodiscard]] bool judge_failed_launch(AttemptEnd& end);
   /// Returns true if the controller must be asked whether Slurm queues the job again although the
   /// run has completed.

@@ -26,8 +26,9 @@ constexpr std::size_t kMaxListedSlowRanks = 5;  ///< an event lists at most this
 /// median. Other ranks then wait for it.
 constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
-/// A step may reach lead this late, because of the delays of the program's report and of the
-/// heartbeat. Ranks are therefore compared with a median step that is at least this old.
+/// The longest time until lead knows that a rank has reached a step: the program's report and the
+/// heartbeat each take time. Ranks are therefore compared with a median step that is at least this
+/// old.
 constexpr seconds kReportDelay{6};
 
 template <typename Value>
@@ -250,17 +251,17 @@ std::optional<events::RankStatistics> SampleBoard::take_event(Clock::time_point 
                                  .step = spread_of(steps),
                                  .work_ms = spread_of(work),
                                  .gpu_watts = power_of_gpus(),
-                                 .slow_ranks = static_cast<std::int64_t>(slow.size())};
+                                 .slow_rank_count = static_cast<std::int64_t>(slow.size())};
   const auto listed_end =
       slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kMaxListedSlowRanks));
   std::partial_sort(slow.begin(), listed_end, slow.end(), [](const Rank* a, const Rank* b) {
     return std::pair(a->lag, a->work_ms.value_or(0)) > std::pair(b->lag, b->work_ms.value_or(0));
   });
   for (auto at = slow.begin(); at != listed_end; ++at) {
-    samples.slow.push_back({.rank = (*at)->rank,
-                            .host = nodes_[static_cast<std::size_t>((*at)->node)],
-                            .lag = (*at)->lag});
-    if ((*at)->work_ms) samples.slow.back().work_ms = to_thousandths(*(*at)->work_ms);
+    samples.slowest_ranks.push_back({.rank = (*at)->rank,
+                                     .host = nodes_[static_cast<std::size_t>((*at)->node)],
+                                     .lag = (*at)->lag});
+    if ((*at)->work_ms) samples.slowest_ranks.back().work_ms = to_thousandths(*(*at)->work_ms);
   }
   return samples;
 }

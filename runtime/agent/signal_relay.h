@@ -1,8 +1,8 @@
 #pragma once
 // Tracks the signals that reached a task, so that the program gets each signal exactly once. With
-// `proctrack/linuxproc`, Slurm sends a signal to the whole process tree: the agent, its guard and
-// the program. With other trackers a signal reaches only the guard, and the agent must pass the
-// signal on to the program. No I/O, no clock.
+// `proctrack/linuxproc`, Slurm sends a signal to the whole process tree: the agent, its guard
+// (guard.h) and the program. With other trackers a signal reaches only the guard, which passes it
+// on to the agent, and the agent must pass it on to the program. No I/O, no clock.
 
 #include <chrono>
 #include <map>

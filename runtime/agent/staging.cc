@@ -101,23 +101,23 @@ std::optional<StageNote> read_note(const fs::path& path) {
   return StageNote{json_read::text(*object, "source"), json_read::text(*object, "copy")};
 }
 
-/// Returns true if the path belongs to this user. Another user could put data and a note that fits
-/// them into /tmp.
+/// Returns true if the path belongs to this user. In /tmp, another user could put data
+/// together with a note that matches them.
 bool belongs_to_us(const fs::path& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
 }
 
-/// Returns true if the place has a complete copy of this source.
-bool is_staged(const StagePlace& place, const std::string& source) {
+/// Returns true if the place has a complete copy of the source with this digest.
+bool is_staged(const StagePlace& place, const std::string& source_digest) {
   if (!belongs_to_us(place.note) || !belongs_to_us(place.target)) return false;
   const auto note = read_note(place.note);
-  if (!note || note->copy.empty() || note->source != source) return false;
+  if (!note || note->copy.empty() || note->source != source_digest) return false;
   const auto copy = list_tree(place.target);
   return copy && digest_of(*copy) == note->copy;
 }
 
-HeldStage held_of(const StagePlace& place) {
+StagedCopy staged_copy_of(const StagePlace& place) {
   const auto text = read_untrusted(place.note, kNoteLimitBytes, Links::kRefuse);
   return {place.lock.string(), place.note.string(), text ? sha256_of_text(*text) : ""};
 }
@@ -283,7 +283,7 @@ void remove_lost_parts(const fs::path& folder) {
     if (!name.ends_with(kPart) || !name.starts_with('.') || !belongs_to_us(path)) continue;
     const auto lock_path =
         folder / (name.substr(0, name.size() - kPart.size()) + std::string(kLock));
-    if (!belongs_to_us(lock_path)) continue;  // no staging has made this file
+    if (!belongs_to_us(lock_path)) continue;  // the temporary copies of dlrun have a lock file
     const auto lock = open_lock(lock_path);
     if (lock && ::flock(lock->get(), LOCK_EX | LOCK_NB) == 0) std::ignore = remove_tree(path);
   }
@@ -376,20 +376,21 @@ Result<UniqueFd> take_turn(const StagePlace& place) {
 }
 
 /// Locks the place for a copy. Returns nullopt if the place has the data already and other runs use
-/// them; the report then lists these data as held. Waits while another run copies. Fails with
-/// kRefused if another run uses other data.
+/// them; the report then lists these data, so that the rank's agent locks them. Waits while another
+/// run copies. Fails with kRefused if another run uses other data.
 Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std::string& digest,
                                              CopyReport& report) {
   DLRUN_TRY_ASSIGN(auto lock, open_lock(place.lock));
   while (true) {
-    // Only one run at a time checks the lock. If two runs did so at the same time, each would take
-    // the other's shared lock for the lock of a program that uses the data, and both would give up.
+    // Only one run at a time checks the lock. If two runs did so at the same time, each would
+    // believe that the other's shared lock is that of a program that uses the data, and both would
+    // give up.
     // A run that waits for a copy does not keep its turn: if it is suspended, the others go on.
     DLRUN_TRY_ASSIGN(auto turn, take_turn(place));
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
     if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data
       if (is_staged(place, digest)) {
-        report.held.push_back(held_of(place));
+        report.held.push_back(staged_copy_of(place));
         return std::nullopt;
       }
       // The run that held the lock may have copied the data and just finished, so look again.
@@ -422,7 +423,7 @@ Result<> lock_and_stage(const StageItem& item, const StagePlace& place, const En
     report.files += source.files;
     report.bytes += source.bytes;
   }
-  report.held.push_back(held_of(place));
+  report.held.push_back(staged_copy_of(place));
   return {};
 }
 
@@ -454,7 +455,7 @@ CopyReport stage_data(const StageOptions& options, const Env& env) {
   return report;
 }
 
-Result<UniqueFd> hold_staged(const HeldStage& held) {
+Result<UniqueFd> hold_staged(const StagedCopy& held) {
   DLRUN_TRY_ASSIGN(auto lock, open_lock(held.lock));
   if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0)
     return fail(Errc::kUnavailable, "another run locks {}", printable(held.lock));

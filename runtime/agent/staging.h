@@ -53,6 +53,6 @@ struct StageOptions {
 ///  - kRefused if another run has changed the data since the report,
 ///  - kRefused if the lock file is not a regular file of this user,
 ///  - kIo if the lock file cannot be opened.
-[[nodiscard]] Result<UniqueFd> hold_staged(const HeldStage& held);
+[[nodiscard]] Result<UniqueFd> hold_staged(const StagedCopy& held);
 
 }  // namespace dlrun::agent

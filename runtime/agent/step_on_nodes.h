@@ -20,9 +20,10 @@ struct JobLayout {
 };
 
 /// Returns the srun command line argv, changed to use only the nodes in `kept`. Replaces srun's
-/// options for nodes and for the numbers of nodes and tasks, at any position. If argv has
-/// `--ntasks-per-node`, keeps it, and it sets the tasks of each node. If not, a node's number of
-/// tasks is the one in job.task_counts, else job.ntasks_per_node, else one.
+/// options for nodes and for the numbers of nodes and tasks, at any position. If argv has the
+/// option `--ntasks-per-node`, keeps this option, and its value is the number of tasks of each
+/// node. Without the option, a node's number of tasks is the one in job.task_counts, else
+/// job.ntasks_per_node, else one.
 [[nodiscard]] std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv,
                                                      const JobLayout& job,
                                                      const std::vector<std::string>& kept);

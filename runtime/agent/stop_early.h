@@ -53,10 +53,9 @@ using Trajectory = std::vector<BestSoFar>;
 [[nodiscard]] std::optional<MetricReport> read_report(const StopRule& rule,
                                                       const nlohmann::ordered_json& body);
 
-/// Adds an entry for a report to a trajectory, or skips the report if it comes too soon after the
-/// last entry: after entry N, the next one is at N + max(1, N / 100) or later. A trajectory
-/// therefore stays short. The best value of the skipped reports counts in the next entry. Returns
-/// true if an entry was added.
+/// Adds an entry for a report to a trajectory, so that the trajectory stays short: if its newest
+/// entry is at epoch (or step) N, skips reports from before N + max(1, N / 100). The best value of
+/// the skipped reports counts in the next entry. Returns true if an entry was added.
 bool add_report(const StopRule& rule, Trajectory& trajectory, const MetricReport& report);
 
 /// The least number of other points with which a point is compared.

@@ -58,10 +58,11 @@ bool is_label(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// Returns true if NAME in `srun -o NAME` is not a file: "all", "none", or the number of a task.
-bool is_no_file(std::string_view name) {
-  return name == "all" || name == "none" ||
-         (!name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos);
+/// Returns true if NAME in `srun -o NAME` is a file. Returns false for "all", "none" and the number
+/// of a task.
+bool is_output_file(std::string_view name) {
+  return name != "all" && name != "none" &&
+         (name.empty() || name.find_first_not_of("0123456789") != std::string_view::npos);
 }
 
 bool is_agent(std::string_view word) {
@@ -220,14 +221,15 @@ void MarkedTextReader::put(std::string_view label, std::string_view encoded, std
 
 bool rank_stderr_goes_to_files(const std::vector<std::string>& argv, const Env& env) {
   for (const auto* name : {"SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SRUN_OUTPUT", "SRUN_ERROR"}) {
-    if (const auto value = env.get_or(name, ""); !value.empty() && !is_no_file(value)) return true;
+    if (const auto value = env.get_or(name, ""); !value.empty() && is_output_file(value))
+      return true;
   }
   for (std::size_t at = 1; at < argv.size() && !is_agent(argv[at]); ++at) {
     const auto file = file_of(argv[at]);
     if (!file) continue;
     const std::string_view next =
         at + 1 < argv.size() ? std::string_view(argv[at + 1]) : std::string_view();
-    if (!is_no_file(file->empty() ? next : *file)) return true;
+    if (is_output_file(file->empty() ? next : *file)) return true;
   }
   return false;
 }

@@ -32,7 +32,8 @@ struct TextMarks {
 /// Returns the marks of the attempt with this secret. They do not reveal the secret.
 [[nodiscard]] TextMarks marks_of(const Key& secret);
 
-/// An agent's side: marks text. Holds the beginning of a line as LineHolder does.
+/// An agent's side: marks text. Holds the open line, which is the beginning of a line that has not
+/// ended yet, as LineHolder does.
 class TextMarker {
  public:
   using Clock = LineHolder::Clock;
@@ -67,9 +68,9 @@ class TextMarker {
 /// Lead's side: removes the marks and finds the lines that do not come from ranks.
 class MarkedTextReader {
  public:
-  /// The largest number of bytes that are held of a line whose end has not arrived. A longer
-  /// beginning is passed on to the user immediately. on_unmarked_line gets no line of more bytes,
-  /// not even one that arrives in one piece.
+  /// The largest number of bytes that are held of a line whose end has not been read. A longer
+  /// beginning is passed on to the user immediately. A line with more bytes goes to the user only,
+  /// not to on_unmarked_line, even if it is read in one piece.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_unmarked_line gets each line of at most kLineLimitBytes that has no mark, without its
@@ -93,7 +94,7 @@ class MarkedTextReader {
   std::string line_;          ///< the beginning of a line whose end has not arrived
   bool is_long_ = false;      ///< the beginning of the line was passed on already
   bool is_mid_line_ = false;  ///< the text passed on last did not end its line
-  std::string open_label_;    ///< label of the line that is_mid_line_ describes
+  std::string open_label_;    ///< label of the line that has not ended, if there is one
 };
 
 /// Returns true if srun's options (argv up to the agent) or env send the ranks' standard error to

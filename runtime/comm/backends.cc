@@ -55,8 +55,9 @@ bool is_one_node(const World& world) {
   return world.nnodes == 1 && world.local_size == world.size;
 }
 
-/// Returns the backend for "auto". All ranks must choose the same backend. The options that decide
-/// are equal on all ranks; the module of MPI must be present on all nodes or on none.
+/// Returns the backend for "auto". All ranks must choose the same backend. The options on which the
+/// choice depends are equal on all ranks; the module of MPI must be present on all nodes or on
+/// none.
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
   if (is_one_node(options.world) && options.store != nullptr) return "shm";

@@ -43,12 +43,12 @@ struct CommunicatorOptions {
   /// operation, reduction, type, size or root, all ranks get an error that names the ranks, and no
   /// rank hangs. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
   /// Default: 64 calls in a release build, and all calls in a build with assertions.
-  std::uint64_t calls_to_check = kCheckedCallsDefault;
+  std::uint64_t calls_to_check = kDefaultCallsToCheck;
 
 #ifdef NDEBUG
-  static constexpr std::uint64_t kCheckedCallsDefault = 64;
+  static constexpr std::uint64_t kDefaultCallsToCheck = 64;
 #else
-  static constexpr std::uint64_t kCheckedCallsDefault = ~std::uint64_t{0};
+  static constexpr std::uint64_t kDefaultCallsToCheck = ~std::uint64_t{0};
 #endif
 };
 
@@ -64,9 +64,7 @@ struct CommunicatorOptions {
 /// - kUsage: unknown backend;
 /// - kUnavailable: backend not installed, or a library, a GPU or the store is missing;
 /// - kInvalid: the rank or the world in `options` does not fit the backend;
-/// - kIo: the shared memory, or the socket over which rank 0 passes it to the other ranks, could
-/// not
-///   be created;
+/// - kIo: shared memory, or the socket over which rank 0 passes it on, could not be created;
 /// - kInternal: an error of CUDA or HIP, or MPI was started and ended before;
 /// - kTimeout or kPeer: another rank is missing or failed, or MPI reports an error.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(

@@ -4,7 +4,7 @@
 //
 // A request does its work when the caller waits for it, or in the next collective call. The work
 // costs the same processor time whenever it is done, so an earlier start would gain nothing. A
-// later start gives the other ranks time to arrive.
+// later start gives the other ranks time to reach the call, too.
 
 #include "runtime/comm/shm.h"
 

@@ -20,7 +20,7 @@ constexpr double kBelowOne = 0.999999999;
 using Compression = GradientReducer::Compression;
 constexpr std::array<FlagChoice<Loss>, 2> kLosses{
     {{"softmax", Loss::kSoftmax}, {"sigmoid", Loss::kSigmoid}}};
-constexpr std::array<FlagChoice<bool>, 2> kStates{{{"whole", false}, {"sharded", true}}};
+constexpr std::array<FlagChoice<bool>, 2> kOptimizerStates{{{"whole", false}, {"sharded", true}}};
 constexpr std::array<FlagChoice<Compression>, 3> kCompressions{{{"none", Compression::kNone},
                                                                 {"bf16", Compression::kBfloat16},
                                                                 {"fp16", Compression::kFloat16}}};
@@ -100,8 +100,8 @@ std::vector<Flag<O>> optimizer_flags() {
       {"--momentum", number<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
       {"--weight-decay", number<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargestNumber),
-       "adds X times the parameter to the gradient (0; lars 1e-4); novograd, lion (0), adamw and "
-       "lamb (0.01) add it to the step instead"},
+       "adds X times the parameter to the gradient (0; lars 1e-4); adamw and lamb (0.01), lion and "
+       "novograd (0) add it to the step instead"},
       {"--beta1", number<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
        "adam, adamw, lamb, novograd, lion: decay rate of the mean gradient (0.9; novograd 0.95)"},
       {"--beta2", number<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
@@ -113,7 +113,7 @@ std::vector<Flag<O>> optimizer_flags() {
        "rmsprop: decay rate of the mean square (0.99)"},
       {"--trust", number<O>(DLRUN_FIELD(optimizer.trust), 0, kLargestNumber),
        "lars: trust coefficient (0.001)"},
-      {"--optimizer-state", one_of<O>(DLRUN_FIELD(has_sharded_state), kStates),
+      {"--optimizer-state", one_of<O>(DLRUN_FIELD(has_sharded_state), kOptimizerStates),
        "whole: each rank keeps the whole state; sharded: only its part (ZeRO-1) (whole)"},
   };
 }

@@ -142,7 +142,8 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   }
   if (options.train.epochs_before_local_steps > 0 && options.train.local_steps == 0) {
     return fail(Errc::kUsage,
-                "--local-after needs --local-steps N, the steps between averages, with N > 0");
+                "--local-after needs --local-steps N with N > 0; N is the number of steps between "
+                "averages");
   }
   return options;
 }

@@ -25,8 +25,8 @@ struct Writer {
       fault_of;
 };
 
-/// A guard of a writer that can be removed without causing a fault. A guard is an ordering call:
-/// fsync, fdatasync, rename or link. `reason` is why the guard is not needed.
+/// A guard is an ordering call of a writer: fsync, fdatasync, rename or link. An unneeded guard can
+/// be skipped without causing a fault; `reason` is why.
 struct UnneededGuard {
   std::string_view guard;  ///< as in LazyDisk::ordering_calls()
   std::string_view reason;

@@ -104,8 +104,7 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE(
-    "crash: a submission's journal is an intent or has the job, and a reported state remains") {
+TEST_CASE("crash: a submission's journal has the intent or the job, and a reported state remains") {
   const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
   Submission submission;
   submission.token = "0123456789abcdef";
@@ -193,7 +192,7 @@ TEST_CASE(
                 [&](const fs::path& folder, const Marks& marks) -> std::string {
                   const auto history = agent::read_history_file(path_of(folder), false);
                   if (!history) return history.error().message;
-                  if (history->history.restarts() != 1) return "a restart is forgotten";
+                  if (history->history.restart_count() != 1) return "a restart is forgotten";
                   if (text_of(path_of(folder)).find("\"step\":99") == std::string::npos)
                     return "the last progress event is gone";
                   const bool has_end =
@@ -249,7 +248,8 @@ TEST_CASE("crash: a download is complete or missing, and remains after success i
                 }});
 }
 
-TEST_CASE("crash: drained events remain, and events after a torn one can be read") {
+TEST_CASE(
+    "crash: events remain once drain() has succeeded, and events after a torn one can be read") {
   const auto events_of = [](const fs::path& folder) { return folder / "run/events.jsonl"; };
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -376,8 +376,8 @@ TEST_CASE("crash: the checkpoint that was just saved remains if an older one is 
 }
 
 TEST_CASE(
-    "crash: a checkpoint that cannot be read for a moment causes an I/O error, and no older one is "
-    "loaded") {
+    "crash: if the newest checkpoint is unreadable for a moment, loading fails with an I/O error "
+    "and loads no older one") {
   const TemporaryDirectory folder;
   const trainer::CheckpointFolder checkpoints(folder.path(), 2, [] { return Result<>(); });
   for (const std::uint64_t step : {10U, 20U}) must(checkpoints.save(state_at(step), kLayout));

@@ -34,8 +34,8 @@ has_event() { grep -q "\"event\":\"$1\"" "$run_dir/events.jsonl"; }
 last_event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
 all_are_up() { [ "$(cat "$dir"/up-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# Writes the ranks' program `counter`. It writes the file up-RANK, counts its signals until the file
-# `stop` exists, and writes the counts to the file count-RANK.
+# Writes the ranks' program `counter`. The program writes the file up-RANK, counts its signals until
+# the file `stop` exists, and writes the counts to the file count-RANK.
 write_counter() {
     cat >"$dir/counter" <<'SH'
 #!/bin/bash
@@ -164,7 +164,7 @@ job_failed_with() {
     sbatch_options=(--export="ALL,PATH=$dir/srun_stand_in:$slurm_bin:/usr/bin:/bin")
     submit_lead_job '' '' true
     wait_until 20 test -e "$dir/ready"
-    "$testbed/fault" pause n1 # A paused node keeps TERM from lead.
+    "$testbed/fault" pause n1 # TERM does not reach lead on a paused node.
     as_user scancel "$job"
     is_cancelled() { [[ $(scontrol show job "$job") == *JobState=@(CANCELLED|COMPLETING)* ]]; }
     release_and_see_end() { is_cancelled && touch "$dir/go" && has_event ended; }

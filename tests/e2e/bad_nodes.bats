@@ -130,7 +130,7 @@ YAML
     [ "$(dl nodes --json | jq -r '[.nodes[].node] | join(" ")')" = n2 ]
 }
 
-@test "a list of bad nodes that cannot be written or read does not stop a run" {
+@test "a run goes on if the list of bad nodes cannot be written or read" {
     write_spec locked <<'YAML'
 name: locked
 resources: {nodes: 1, time: 5m}

@@ -530,10 +530,10 @@ YAML
         $output != *fault* ]]
     run as_user bash -c 'cd "$1" && dlrun submit hello.yaml --json >/dev/full' - "$dir"
     [[ $status -eq 1 && $output \
-        == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
+        == *"could not be written whole, but the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
     run as_user bash -c 'cd "$1" && dlrun submit hello.yaml >&-' - "$dir"
     [[ $status -eq 1 && $output \
-        == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
+        == *"could not be written whole, but the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
     wait_until 60 no_jobs
 }
 

@@ -19,8 +19,8 @@ load forward
         job_on[$tracker]=$job
         run_on[$tracker]=$(dl status last --json | jq -r .run)
     done
-    # Slurm does not tell the relay that srun is gone. The relay ends 20 s after the last sign of
-    # dlrun, on both testbeds at the same time.
+    # Slurm does not tell the relay that srun is gone. The relay ends when it has received nothing
+    # from dlrun for 20 s. The relays of both testbeds wait at the same time.
     for tracker in cgroup linuxproc; do
         return_to "$tracker"
         job=${job_on[$tracker]}

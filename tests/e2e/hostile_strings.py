@@ -27,7 +27,7 @@ byte:
     job behind the real srun and the agent, and on this machine by `dlrun run`.
 
 The strings try to create a file whose name starts with "canary"; no such file may exist at the end.
-Prints the first 60 failures and their number. Exits with 1 if there is any.
+Prints the first 60 failures and the number of all failures. Exits with 1 if there is any.
 """
 
 import argparse
@@ -329,7 +329,8 @@ def check_directives(keys, uses_all, failures):
                         failures.add(key, text, f"sbatch did not show --{name} and did not refuse: "
                                      f"{refusal[-300:]}")
                     elif "Invalid time specification" in refusal and f"): {text}\n" not in refusal:
-                        failures.add(key, text, f"sbatch refuses another time: {refusal[-300:]}")
+                        failures.add(key, text, "sbatch refuses a time, but not this one: "
+                                     f"{refusal[-300:]}")
                 elif key in PARSED_BY_SLURM:
                     pass
                 elif key == "resources.gres":

@@ -120,7 +120,7 @@ executed_programs() {
     [[ $(cat "$run/debug/lead.log") == *"recorded event=ended"*"state=completed"* ]]
 }
 
-@test "an invalid DLRUN_LOG ends dlrun with an error, but a job with it runs without a log" {
+@test "an invalid DLRUN_LOG ends dlrun with an error, but a job that has it runs without a log" {
     run as_user bash -c "cd '$dir' && DLRUN_LOG=loud dlrun ls"
     [ "$status" -eq 2 ]
     [[ $output == *"DLRUN_LOG: 'loud' is not a setting of the log; expected off, info or debug"* ]]

@@ -97,7 +97,8 @@ readme_commands() {
     sites=$(dl site list --json | jq -r '.[].name')
     [ "$(wc -l <<<"$sites")" -ge 7 ]
     for site in $sites; do
-        # sbatch is not on PATH, because the testbed's Slurm lacks the partitions of the site.
+        # Without sbatch on PATH, check does not ask Slurm. The testbed's Slurm lacks the partitions
+        # of the site.
         run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash \
             -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
         echo "$site: $output"

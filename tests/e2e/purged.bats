@@ -43,8 +43,8 @@ teardown_file() {
 
 without_accounting() { as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun "$@"; }
 is_forgotten() { ! squeue -h -j "$1" >/dev/null 2>&1; }
-# state_and_code RUN COMMAND...: prints the state, the exit code, and whether the state is only the
-# last known one
+# state_and_code RUN dl|without_accounting: asks for the status of RUN with this function; prints
+# the state, the exit code, and whether the state is only the last known one
 state_and_code() {
     "${@:2}" status "$1" --json 2>/dev/null |
         jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'

@@ -165,7 +165,7 @@ dl_trusting() {
 4|HTTP 502: Bad Gateway|502|Bad Gateway
 4|not a complete JSON object: '{"paths": {"/slu'|200|{"paths": {"/slu
 4|is larger than 32 MiB|200|100MB
-3|does not know the caller (HTTP 511|511|{"errors": [{"error": "Authentication failure"}]}
+3|does not accept this user (HTTP 511|511|{"errors": [{"error": "Authentication failure"}]}
 ANSWERS
 }
 

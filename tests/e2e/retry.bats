@@ -209,9 +209,9 @@ YAML
     [ "$(<"$dir/ups")" = up ]
 }
 
-# submit_long_setup NAME TRACKER RESOURCES CAUSE: submits a run with a secret. The setup of the run
-# lasts until Slurm ends the job. After the restart, the rank waits for the file `go` and then
-# writes the secret to got-NAME.
+# submit_long_setup NAME TRACKER RESOURCES CAUSE: submits a run with a secret, with RESOURCES as
+# further keys of `resources` and CAUSE in retry.on. The setup of the run lasts until Slurm ends the
+# job. After the restart, the rank waits for the file `go` and then writes the secret to got-NAME.
 submit_long_setup() {
     write_spec <<YAML
 name: $1
@@ -277,10 +277,11 @@ has_ended_attempt() { [[ -n $(events attempt_end "$(run_dir "$1")") ]]; }
     done
 }
 
-# submit_lasting NAME RESOURCES RETRY COMMAND RANKS [ATTEMPTS]: submits a run. Each rank executes
-# the shell command COMMAND and then writes a line into the file NAME. The last attempt (the second,
-# or number ATTEMPTS) then ends by itself; the others do not. Waits until the file NAME has a line
-# of each of the RANKS ranks.
+# submit_lasting NAME RESOURCES RETRY COMMAND RANKS [ATTEMPTS]: submits a run, with RESOURCES as
+# further keys of `resources` and RETRY as the last lines of its spec. Each rank executes the shell
+# command COMMAND and then writes a line into the file NAME. The last of ATTEMPTS attempts (2) then
+# ends by itself; the others do not. Waits until the file NAME has a line of each of the RANKS
+# ranks.
 submit_lasting() {
     write_spec <<YAML
 name: $1

@@ -63,7 +63,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     wait_until 20 no_jobs
 }
 
-@test "if another run waits for a chain, its last job is not cancelled, and the other run starts after it" {
+@test "if another run waits for a chain, the last job of the chain stays, and the other run starts" {
     write_spec ''
     dl submit exp.yaml
     local first third

@@ -29,7 +29,8 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_se
         comm=$(cat "${environ%environ}comm" 2>/dev/null) || continue
         [[ $comm == bash || $comm == sleep || $comm == sha256sum ]] ||
             { echo "in the environment of $comm" >&2 && false; }
-        # The program starts and ends `sleep` processes all the time.
+        # The program starts and ends `sleep` processes all the time, so a process that grep has
+        # found may be gone.
         { variables=$(tr '\0' '\n' <"$environ"); } 2>/dev/null || continue
         [[ -z $variables || $variables == *DLRUN_RANK=* ]]
         program_count=$((program_count + 1))
@@ -81,7 +82,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_se
     prints_no_secret cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"
     sed -i 's/--time=00:05:00/--time=00:04:00/' "$dir/job.sh"
-    # A secret from a file is not taken from this shell's environment.
+    # MY_TOKEN is a secret from a file, so dlrun ignores this variable of the shell.
     MY_TOKEN=decoy dl submit job.sh
     wait_until 60 ranks_printed_digest
     text=$(scontrol write batch_script "$(dl status last --json | jq -r .job)" -)

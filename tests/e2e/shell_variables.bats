@@ -130,8 +130,8 @@ YAML
         "$dir/calls")
     echo "$calls"
     for name in sbatch squeue scancel sinfo scontrol; do [[ $calls == *"/$name\""* ]]; done
-    # The loop does not demand sacct: dlrun calls it only if the controller has forgotten a job, and
-    # only another test file may have left such a job.
+    # The loop does not require a call of sacct. dlrun calls sacct only for a job that the
+    # controller has forgotten, and only another test file may have left such a job.
     # The options below have existed for more than ten years.
     known='--comment --help --mpi --oneliner --output --parsable --test-only'
     known+=' -e -h -j -o -r -t -u -P -n -X -S'

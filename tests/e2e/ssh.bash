@@ -23,10 +23,10 @@
 #   make_code             makes $dir a git repository with exp.yaml, whose job prints the file
 #                         `message`, and sweep.yaml, a sweep of this job with two points
 #   cut_submissions N SEED
-#                         submits job 0 without a cut, then jobs 1 to N. Cuts each of these
-#                         submissions at a random moment, unless it has ended, and repeats it until
-#                         an answer comes. The jobs write their numbers to $dir/executed. `cuts` is
-#                         the number of submissions that were cut
+#                         submits job 0 without a cut, then jobs 1 to N. Cuts each submission from
+#                         the second on at a random moment, unless it ends before this moment, and
+#                         repeats it until an answer comes. The jobs write their numbers to
+#                         $dir/executed. `cuts` is the number of submissions that were cut
 #   each_job_ran_once N   checks that each of the jobs 0 to N ran once and has one run
 
 shells=(bash dash tcsh fish zsh)

@@ -23,7 +23,7 @@ load ssh
     [[ ! -e $mirror/src/a.py && ! -e "$mirror/src/[ab]*\\.py" && ! -e $mirror/#odd ]]
     [[ -e $mirror/src/b.py && -e "$mirror/;odd" && -e $mirror/src/result.txt ]]
     [[ ! -e $mirror/old/c.py && -e $mirror/old/result.txt ]]
-    # A link on the host does not lead the deletion to other files.
+    # A folder of the copy is replaced by a link. dlrun deletes no file in the link's target.
     as_user mkdir "$dir/data"
     as_user touch "$dir/data/b" "$dir/data/c"
     laptop -H near check exp.yaml
@@ -32,12 +32,12 @@ load ssh
     as_user rm "$dir/data/b"
     laptop -H near check exp.yaml
     [[ -e $dir.elsewhere/b && -e $mirror/data/c && ! -L $mirror/data && ! -e $mirror/data/b ]]
-    # A link takes the place of a folder here.
+    # On the laptop, a link replaces a folder.
     as_user mv "$dir/data" "$dir/data-2"
     as_user ln -s data-2 "$dir/data"
     laptop -H near check exp.yaml
     [[ -L $mirror/data && -e $mirror/data-2/c ]]
-    # A file can take the place of a folder.
+    # On the laptop, a file replaces a folder.
     as_user rm -r "$dir/src"
     as_user rm "$mirror/src/result.txt"
     as_user touch "$dir/src"
@@ -45,7 +45,7 @@ load ssh
     [ -f "$mirror/src" ]
 }
 
-@test "rsync starts only if a file has changed here or in the copy" {
+@test "rsync starts only if a file has changed on the laptop or in the copy" {
     local mirror
     make_code
     as_user touch -d 2020-01-01 "$dir/a.py"
@@ -106,7 +106,7 @@ YAML
     no_jobs
 }
 
-@test "if the folder for copies of code is full or noexec, the error names this or what to check" {
+@test "if the folder for copies of code is full or noexec, the error says so or what to check" {
     local options root
     make_code
     root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")
@@ -134,7 +134,7 @@ YAML
     as_user dd if=/dev/urandom of="$dir/weights" bs=1M count=60 status=none
     laptop -H far submit exp.yaml </dev/null >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     local submission=$!
-    # rsync on the host stops, so the copy cannot end before the connection does.
+    # SIGSTOP suspends rsync on the host, so the copy cannot end before the connection does.
     stop_copy() { as_user pkill -STOP -u "$DLRUN_TESTBED_USER" -f '^rsync --server'; }
     wait_until 30 stop_copy
     as_user pkill -KILL -u "$DLRUN_TESTBED_USER" -f '^ssh -M -N -f .* far$'

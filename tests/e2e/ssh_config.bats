@@ -6,7 +6,7 @@ load forward
 
 setup() { dir=$(fresh_dir); }
 
-@test "a session has the job's environment, its exit code arrives, and scp copies 50 MB" {
+@test "a session has the job's environment, ssh returns its exit code, and scp copies 50 MB" {
     submit_servers
     write_ssh_block last --node n2
     # The fields are: node, job, tasks of the step, and a variable of the spec.

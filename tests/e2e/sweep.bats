@@ -111,7 +111,7 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(scontrol show job --oneliner "$second") == *"Dependency=afterany:$first"* ]]
     wait_until 60 test -e "$dir/began"
     [[ $(dl attach last/0 -- bash -c 'echo "$(hostname) $(pwd)"' </dev/null) == "n"[1-4]" $dir" ]]
-    [[ -z $(find "$parent" -name '.interactive-*') ]] # The session's folder is beside the sweep.
+    [[ -z $(find "$parent" -name '.interactive-*') ]] # The session's folder is beside $parent.
     run dl attach last -- hostname </dev/null
     [ "$status" -eq 2 ]
     [[ $output == *"is a sweep"* ]]
@@ -299,7 +299,7 @@ SH
     point_states_are "10 completed"
 }
 
-@test "a resubmitted point keeps its result until it has another, and values keep their types" {
+@test "a resubmitted point keeps its result until it has a new one, and values keep their types" {
     as_user tee "$dir/train.yaml" >/dev/null <<'YAML'
 name: trained
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -324,8 +324,8 @@ YAML
     [[ $(points .state "$sweep" | xargs) == "pending completed" ]]
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
         == "$before" ]]
-    # The point is a job of its own now. The file `cancelled` keeps its state after Slurm has
-    # forgotten the job.
+    # The point is a job of its own now. The file `cancelled` records the point's state, because
+    # Slurm forgets the job.
     dl cancel "$sweep"
     wait_until 60 is_state "$sweep/0" cancelled
     [ -e "$(json status "$sweep/0" | jq -r .path)/cancelled" ]

@@ -92,7 +92,8 @@ for epoch in range(1, 10**9):
     if epoch <= 8:
         report(epoch=epoch, loss=loss.item())
         # The agent reads a report once a second. A point is compared only with points that have
-        # already reached its epoch. So the bad point sleeps longest, and the others are ahead.
+        # already reached its epoch. Bad points (with a small lr) therefore sleep longer, so that
+        # the others are ahead of them.
         time.sleep(1.2 if lr >= 0.01 else 3)
     elif lr >= 0.01 or time.monotonic() > deadline:
         break

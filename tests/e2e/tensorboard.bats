@@ -129,7 +129,7 @@ YAML
     event_files_equal_metrics loss lr
 }
 
-@test "wandb's variables name one run for all attempts, in the run's own directory" {
+@test "wandb's variables have the same run id and the run's directory in all attempts" {
     as_user tee "$dir/w.yaml" >/dev/null <<'YAML'
 name: w
 resources: {time: 5m}

@@ -173,8 +173,8 @@ runs_a_step() {
 }
 
 @test "up --slurm uses the daemons and the commands of another installation" {
-    # Debian mounts /run without the right to execute programs; the testbed's folder is a file system
-    # of its own.
+    # The other installation is in the testbed's folder, because this folder is a file system of its
+    # own, in which programs can be executed. Debian mounts /run noexec.
     other=$DLRUN_TESTBED_DIR.other prefix=$DLRUN_TESTBED_DIR/other-slurm
     mkdir -p "$prefix/bin" "$prefix/sbin"
     for program in slurmctld slurmd slurmstepd; do
@@ -224,5 +224,5 @@ n1" ]
     [ "$status" -ne 0 ]
     [ -z "$(print_leftovers "$DLRUN_TESTBED_DIR")" ]
     "$testbed/down"
-    teardown() { :; } # No cluster is left that could have jobs.
+    teardown() { :; } # The cluster is gone, so there are no jobs to cancel.
 }

@@ -72,7 +72,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     tmux -S "$socket" resize-window -x 30 -y 12
     wait_until 30 shows '^ busy-[-0-9a-f]*  r[^u]*$'
     tmux -S "$socket" resize-window -x 100 -y 30
-    tmux -S "$socket" send-keys C-z # top stops, and the shell gets its screen back.
+    tmux -S "$socket" send-keys C-z # This suspends top, and the shell's screen returns.
     wait_until 30 shows 'Stopped'
     type_line fg
     wait_until 30 shows 'RANK  NODE'

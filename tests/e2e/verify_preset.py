@@ -9,11 +9,13 @@ usage: verify_preset.py rank FOLDER PRESET
 "rank" is the program of a job. It checks this rank's own variables, connects to the master (or lets
 the others connect to it), and writes FOLDER/RANK.json. "all" runs after the job. It checks that the
 SIZE ranks are numbered from 0 on without a gap, that all report the same shared values, and that
-their local ranks and sizes fit their nodes; with the preset tensorflow also that their tasks are
-those of the cluster. Both exit with 1 and a message at the first difference.
+their local ranks and sizes fit their nodes. For the preset tensorflow, "all" also checks that the
+ranks' tasks are those of the cluster. "rank" and "all" exit with 1 and a message at the first
+difference.
 
-Every rank must reach the one address that the preset names. Rank 0 listens on the port that the job
-reserves for it. The others connect and send their ranks. Rank 0 waits for all of them.
+The variables of the preset contain one address, which every rank must reach. Rank 0 listens there,
+on the port that the job reserves for it. The others connect and send their ranks. Rank 0 waits for
+all of them.
 """
 
 import json

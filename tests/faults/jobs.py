@@ -102,9 +102,9 @@ TYPES = {
 
 class Job:
     """A run of one type in a folder of its own. The constructor creates the folder and the spec;
-    submit() submits the run. runs: the runs folder, by default `runs` in the
-    job's folder. checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the
-    run's directory. resources, retry_on, slow_ms: as in Kind (kinds.py)."""
+    submit() submits the run. runs: the runs folder, by default `runs` in the job's folder.
+    checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the run's directory.
+    resources, retry_on, slow_ms: as in Kind (kinds.py)."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class Job:
         return int(match[1]) if match else 0
 
     def wait_until(self, condition: Callable[[], T], limit_s: float) -> T:
-        """Waits like wait_for(), but also stops when the run has ended. Returns the last
-        condition()."""
+        """Waits like wait_for(), but also stops waiting when the run has ended. Then calls
+        condition() once more, and returns its value."""
         wait_for(lambda: condition() or self.has_ended(), limit_s)
         return condition()

@@ -51,7 +51,7 @@ def causes(*sequences: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 @dataclass
 class Scene:
     """One fault about to be injected: its testbed, its job, the target rank, a generator of random
-    numbers with the plan's seed, and the job's processes."""
+    numbers that was created from Planned.seed, and the job's processes."""
 
     testbed: Testbed
     job: Job
@@ -116,7 +116,7 @@ class Kind:
 
 
 def wait_while_running(job: Job, seconds: float) -> bool:
-    """Waits for `seconds`. Returns False if the run ends before."""
+    """Waits for `seconds`. Returns False as soon as the run has ended."""
     return not wait_for(job.has_ended, seconds)
 
 

@@ -79,7 +79,8 @@ def _has_started_again_or_ended(scene: Scene) -> bool:
 def unplug_until(until_restart: bool) -> Callable[[Scene], Injected]:
     """Returns a function that unplugs a node, and plugs it in again when the run has ended, or
     after NOTICE_LIMIT_S. until_restart: also when the run has started again on other nodes. If the
-    run's lead is on the unplugged node, lead reports that the other nodes no longer answer."""
+    run's lead is on the unplugged node, lead reports that the other nodes no longer answer, so the
+    run may blame any rank or node."""
 
     def inject(scene: Scene) -> Injected:
         until = "goes on" if until_restart else "has ended"

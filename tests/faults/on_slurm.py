@@ -52,16 +52,16 @@ def reach_limit(scene: Scene) -> Injected:
 
 
 def warn_of_limit(scene: Scene) -> Injected:
-    """Moves the time limit to 60 s from now, and sends the signal that Slurm sends before it."""
+    """Moves the time limit to 60 s from now, and sends the warning signal in Slurm's place."""
     injected = Injected(rank=scene.rank, node=scene.node, words="USR1 ahead of the time limit")
     scene.testbed.as_root("scontrol", "update", f"JobId={_job_id(scene)}", "EndTime=now+60")
     scene.testbed.as_root("scancel", "--batch", "-s", "USR1", _job_id(scene))
     return injected
 
 
-# A wrapper of sbatch. The file `fate` names the moment at which the wrapper kills itself or dlrun,
-# its parent process (PPID). With reply-lost, the wrapper submits the job but reports a timeout;
-# with none, it only calls sbatch.
+# A wrapper of sbatch. The word in the file `fate` selects what the wrapper kills (itself or dlrun,
+# its parent process PPID), and when. With reply-lost, the wrapper submits the job but reports a
+# timeout; with none, it only calls sbatch.
 SBATCH = """\
 #!/bin/bash
 fate=$(cat {folder}/fate)

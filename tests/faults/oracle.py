@@ -74,8 +74,8 @@ def untrue(
     truth: Truth,
     nodes: dict[int, str],
 ) -> list[str]:
-    """Returns a text for each statement that is not true. Checks whom the run blames only if it
-    restarted. nodes: the nodes of the first attempt's ranks."""
+    """Returns a text for each statement that is not true. If the run restarted, also checks which
+    rank or node it blames for its first restart. nodes: the nodes of the first attempt's ranks."""
     wrong = []
     reported = tuple(restart["cause"] for restart in status["restarts"])
     if reported not in truth.causes:

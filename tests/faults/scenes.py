@@ -18,7 +18,7 @@ from testbed import Failure, Testbed, wait_for
 
 # The time limit of each of three waits: for the start of a job, for the moment of its fault, and
 # for the end of a resubmitted run.
-START_S = 60.0
+WAIT_LIMIT_S = 60.0
 TRIES = 4  # tries of a fault if the job ends before it; each try injects the fault earlier
 
 
@@ -99,13 +99,15 @@ def _wait_for_moment(
     """Waits for the moment of the fault. Returns the run's processes: for a kind with is_early,
     those at the moment of the fault; for other kinds, those found when all had started. For other
     kinds, returns None if the run ended before the moment, or if not all of its processes started
-    within START_S."""
+    within WAIT_LIMIT_S."""
     if kind.is_early:
-        wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
+        wait_for(lambda: job.has_event("started") or job.has_ended(), WAIT_LIMIT_S, every_s=0.002)
         return processes.find(job.run)
-    found = job.wait_until(lambda: _complete_processes(job), START_S)
+    found = job.wait_until(lambda: _complete_processes(job), WAIT_LIMIT_S)
     wanted = int(planned.progress * job.type.steps) // (try_number + 1)
-    wait_for(lambda: job.newest_saved_step() >= wanted or job.has_ended(), START_S, every_s=0.005)
+    wait_for(
+        lambda: job.newest_saved_step() >= wanted or job.has_ended(), WAIT_LIMIT_S, every_s=0.005
+    )
     time.sleep(planned.delay_s)
     return found if found and not job.has_ended() else None
 
@@ -129,8 +131,8 @@ def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) ->
 
 def _is_held(status: JsonObject) -> bool:
     """Returns True if Slurm will not start the job by itself. If the controller has forgotten that
-    the job started, it starts the job again. This start fails, because the job still runs on these
-    nodes, and Slurm then holds the job."""
+    the job started, it starts the job again. This start fails, because the job's nodes still run
+    it, and Slurm then holds the job."""
     return status["state"] == "pending" and "requeued held" in (status["detail"] or "")
 
 
@@ -161,8 +163,8 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
 
 
 def _resubmit(job: Job, outcome: Outcome) -> JsonObject | None:
-    """Resubmits a run that cannot recover by itself, as its user would. Returns the new run's
-    status; None if the resubmission failed."""
+    """Does what a user would do with a run that cannot recover by itself: resubmits it. Returns the
+    new run's status; None if the resubmission failed."""
     before = job.run_id
     if _is_held(job.status()):
         job.dlrun("cancel", job.run_id)
@@ -174,7 +176,7 @@ def _resubmit(job: Job, outcome: Outcome) -> JsonObject | None:
         outcome.error = f"dlrun resubmit {before}: exit {done.returncode}: {done.stderr}"
         return None
     outcome.resubmitted = True
-    _wait_for_end(job, START_S)
+    _wait_for_end(job, WAIT_LIMIT_S)
     return job.status()
 
 

@@ -111,7 +111,7 @@ class Testbed:
                 self.env[name] = value.replace("\\", "")
         bridge = re.search(r"^bridge=(\S+)$", (self.state / "settings").read_text(), re.MULTILINE)
         if not bridge:
-            raise Failure(f"{self.state}/settings names no bridge")
+            raise Failure(f"{self.state}/settings has no line with the bridge")
         # The testbed's control groups. The hierarchy belongs to the whole machine and also contains
         # the groups of other testbeds.
         self.groups = self.state / "freezer" / bridge[1]
@@ -165,8 +165,8 @@ class Testbed:
     def as_user(
         self, words: Sequence[str], folder: pathlib.Path, path_prefix: str = "", limit_s: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command as the testbed's ordinary user, and returns it whatever its exit code.
-        path_prefix: folders to put first in PATH."""
+        """Runs a command as the testbed's ordinary user. Returns its output and its exit code,
+        whatever this code is. path_prefix: folders to put first in PATH."""
         env = self.env | {
             "HOME": str(self.home),
             "USER": self.user.pw_name,

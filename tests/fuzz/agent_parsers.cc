@@ -1,5 +1,5 @@
-// Fuzzes the agent's parsers: of node lists from Slurm, of templates from the script, of the first
-// bytes of a connection, which any program may send, and of the frames after them.
+// Fuzzes the agent's parsers. They read node lists from Slurm, templates from the job's script, the
+// first bytes of a connection (any program may send them), and the frames that follow these bytes.
 
 #include "common/hostlist.h"
 #include "runtime/agent/protocol.h"

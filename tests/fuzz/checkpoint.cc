@@ -1,5 +1,6 @@
-// Fuzzes reading a checkpoint: the file with the arrays, and the manifest with their checksums. The
-// first byte of the input selects one of them: 'm' the manifest, any other byte the arrays.
+// Fuzzes the code that reads a checkpoint: the file with the arrays, and the manifest with the
+// checksums. If the first byte of the input is 'm', the rest is read as the manifest, otherwise as
+// the file with the arrays.
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
 

@@ -15,8 +15,8 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Aborts if `holds` is false, so that libFuzzer keeps the input. `what`: the property that holds
-/// for every input, for the message.
+/// Aborts if `holds` is false, so that libFuzzer keeps the input. `what`: the property that must
+/// hold for every input. It is printed in the message.
 inline void expect(bool holds, std::string_view what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: does not hold: %.*s\n", static_cast<int>(what.size()), what.data());

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const UniqueFd ours(trunk[0]);
   UniqueFd theirs(trunk[1]);
   ClosedPeers peers;
-  RelayMux mux(RelayMux::End::kAccepts, ours.get(), ours.get(), peers);
+  RelayMux mux(RelayMux::Role::kAccepts, ours.get(), ours.get(), peers);
   peers.mux = &mux;
   if (::send(theirs.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return 0;
   ::shutdown(theirs.get(), SHUT_WR);

@@ -12,13 +12,13 @@
 namespace dlrun::agent {
 namespace {
 
-/// Puts the agent into `run.folder`, and a wrapper in place of the trainer beside it. In each
+/// Puts the agent into `run.test_folder`, and a wrapper in place of the trainer beside it. In each
 /// rank's check the wrapper runs `script` and then, unless `script` exits, starts the real trainer
 /// with a time limit of 3 s.
 void wrap_trainer(Run& run, const std::string& script) {
-  run.agent = (run.folder / "dlrun-agent").string();
+  run.agent = (run.test_folder / "dlrun-agent").string();
   fs::copy_file(kAgent, run.agent);
-  const auto trainer = run.folder / "dlrun-trainer";
+  const auto trainer = run.test_folder / "dlrun-trainer";
   std::ofstream(trainer) << "#!/bin/bash\n"
                          << script << "\nexec " << DLRUN_TRAINER << " \"$@\" --timeout 3\n";
   fs::permissions(trainer, fs::perms::owner_all);

@@ -60,7 +60,7 @@ std::vector<std::string> component_words(const std::string& name, int ranks,
 class ComponentsRun : public Run {
  public:
   ComponentsRun() {
-    const auto bin = folder / "bin";
+    const auto bin = test_folder / "bin";
     fs::create_directories(bin);
     REQUIRE(write_file_atomic(bin / "srun", kSrun));
     REQUIRE(::chmod((bin / "srun").c_str(), 0700) == 0);

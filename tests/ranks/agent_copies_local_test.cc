@@ -21,7 +21,7 @@ namespace {
 
 /// A run with a folder `node` for $NODE, and a folder `shared` with data.
 struct CopyRun : Run {
-  fs::path node = folder / "node", shared = folder / "shared";
+  fs::path node = test_folder / "node", shared = test_folder / "shared";
 
   CopyRun() {
     fs::create_directories(node);

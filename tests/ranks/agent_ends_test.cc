@@ -47,7 +47,8 @@ TEST_CASE(
 TEST_CASE(
     "if a rank's agent or guard is killed with -9, the rank is named, and none of its processes "
     "stays") {
-  for (const int generations : {1, 2}) {  // the program's parent is the agent, then the guard
+  // The program's parent is the agent. The agent's parent is the guard.
+  for (const int generations : {1, 2}) {
     CAPTURE(generations);
     Run run;
     run.start(8, kForeverIgnoringTerm);
@@ -173,7 +174,7 @@ TEST_CASE(
   };
   CHECK_FALSE(comes_true(are_gone, seconds(5)));
   CHECK(comes_true(are_gone, seconds(15)));
-  // The last heartbeat of lead is up to 3 s old when lead is stopped.
+  // The last heartbeat of lead is up to 3 s old when SIGSTOP suspends lead.
   CHECK(Clock::now() - began > seconds(6));
   run.signal(SIGCONT);
   CHECK(run.wait() != 0);
@@ -223,7 +224,7 @@ TEST_CASE(
     "the helper that sends notices ends before lead stops waiting for it, even if "
     "the writing of surroundings.json hangs") {
   Run run;
-  const auto bin = run.folder / "bin";
+  const auto bin = run.test_folder / "bin";
   fs::create_directories(bin);
   // The run's helper calls `srun --version` for surroundings.json.
   REQUIRE(write_file_atomic(bin / "srun", "#!/bin/sh\nexec sleep 20\n"));

@@ -90,7 +90,7 @@ TEST_CASE(
 
 TEST_CASE("output of lead to a file system that hangs does not delay signals") {
   Run run;
-  const auto err = (run.folder / "err").string();
+  const auto err = (run.test_folder / "err").string();
   std::ofstream(err) << "";
   run.prefix = strace_slowing("write", "delay_enter=30000000", err);
   run.start(1, kReportPid + "echo printed >&2; " + kForever);
@@ -104,8 +104,8 @@ TEST_CASE("output of lead to a file system that hangs does not delay signals") {
 }
 
 TEST_CASE(
-    "if lead is stopped for so long that the agents end their programs, lead blames no rank and "
-    "reports that it was stopped") {
+    "if lead is suspended until the agents end their programs, lead blames no rank and reports "
+    "that it was stopped") {
   Run run;
   run.start(2, "trap 'exit 0' TERM; " + kReportPid + "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
@@ -170,11 +170,11 @@ TEST_CASE("if the hard limit on open files is too low, the error has both number
 
 TEST_CASE("a short run waits until surroundings.json of a large Python environment is written") {
   Run run;
-  const auto packages = run.folder / "venv/lib/python3.11/site-packages";
+  const auto packages = run.test_folder / "venv/lib/python3.11/site-packages";
   fs::create_directories(packages);
   for (int i = 0; i < 3000; ++i)
     fs::create_directory(packages / ("package" + std::to_string(i) + ".dist-info"));
-  run.env.set("VIRTUAL_ENV", (run.folder / "venv").string());
+  run.env.set("VIRTUAL_ENV", (run.test_folder / "venv").string());
   // Reading the folder of packages takes long, as on a slow file system.
   run.prefix = strace_slowing("getdents64", "delay_exit=60000", packages.string());
   run.start(1, "exit 0");
@@ -228,9 +228,9 @@ TEST_CASE(
     "50 ranks join within 10 s under a flood of connections from strangers, and lead uses less "
     "than 64 MiB") {
   Run run;
-  const auto start_fifo = (run.folder / "start").string();
+  const auto start_fifo = (run.test_folder / "start").string();
   REQUIRE(::mkfifo(start_fifo.c_str(), 0600) == 0);
-  const auto wrapper = run.folder / "agent";  // the ranks wait until the flood has begun
+  const auto wrapper = run.test_folder / "agent";  // the ranks wait until the flood has begun
   std::ofstream(wrapper) << "#!/bin/bash\n[ \"$1\" = lead ] || read -r < " << start_fifo
                          << "\nexec " << kAgent << " \"$@\"\n";
   fs::permissions(wrapper, fs::perms::owner_all);
@@ -239,7 +239,7 @@ TEST_CASE(
   REQUIRE(comes_true([&] { return !run.events("started").empty(); }));
   const auto address = run.events("started")[0]["lead"].get<std::string>();
   const auto port = address.substr(address.rfind(':') + 1);
-  const auto report = (run.folder / "flood").string();
+  const auto report = (run.test_folder / "flood").string();
   const pid_t flood = ::fork();
   REQUIRE(flood >= 0);
   if (flood == 0) {

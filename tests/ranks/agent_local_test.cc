@@ -141,16 +141,16 @@ TEST_CASE(
   }
   {
     Run run;
-    std::ofstream(run.folder / "script") << "#!/no/such/interpreter\n";
-    fs::permissions(run.folder / "script", fs::perms::owner_all);
-    run.start_program(1, {(run.folder / "script").string()});
+    std::ofstream(run.test_folder / "script") << "#!/no/such/interpreter\n";
+    fs::permissions(run.test_folder / "script", fs::perms::owner_all);
+    run.start_program(1, {(run.test_folder / "script").string()});
     CHECK(run.wait() == 126);
     CHECK(run.err().find("interpreter") != std::string::npos);
   }
   {
     Run run;
-    std::ofstream(run.folder / "data") << "x";
-    run.start_program(1, {(run.folder / "data").string()});
+    std::ofstream(run.test_folder / "data") << "x";
+    run.start_program(1, {(run.test_folder / "data").string()});
     CHECK(run.wait() == 126);
     CHECK(run.err().find("Permission denied") != std::string::npos);
   }
@@ -181,9 +181,9 @@ TEST_CASE(
     "gives the reason") {
   Run run;
   run.env.set("TMPDIR", "/tmp");  // in place of the value that Slurm sets
-  run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.folder.string()});
+  run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.test_folder.string()});
   CHECK(run.wait() == 0);
-  CHECK(run.content_of("logs/attempt-0/rank-0001.log") == run.folder.string() + "\n");
+  CHECK(run.content_of("logs/attempt-0/rank-0001.log") == run.test_folder.string() + "\n");
   Run other;
   other.env.set("TMPDIR", "/tmp");
   other.start(2, "echo $TMPDIR", {}, {"--tmpdir", "/no/such/folder"});
@@ -243,8 +243,8 @@ TEST_CASE(
 
 TEST_CASE("a run directory that cannot be created is an error with code 73") {
   Run run;
-  std::ofstream(run.folder / "file") << "";
-  run.directory = run.folder / "file" / "run";
+  std::ofstream(run.test_folder / "file") << "";
+  run.directory = run.test_folder / "file" / "run";
   run.start(1, "true");
   CHECK(run.wait() == 73);
   CHECK(run.err().find("file: exists and is not a directory") != std::string::npos);

@@ -139,8 +139,8 @@ TEST_CASE("TERM ends the run without a restart, although restarts are left") {
 }
 
 TEST_CASE(
-    "a rank stopped for less than --hang-after is ignored, one stopped for longer is named, and "
-    "the run restarts") {
+    "a rank suspended for less than --hang-after is ignored, for longer it is named and the run "
+    "restarts") {
   Run run;
   run.start(2, kReportPid + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
@@ -154,9 +154,9 @@ TEST_CASE(
       comes_true([&] { return run.content_of("logs/attempt-0/rank-0001.log").size() > log_size; }));
   CHECK(run.events("attempt_end").empty());
   ::kill(program, SIGSTOP);
-  const auto stopped_at = Clock::now();
+  const auto suspended_at = Clock::now();
   CHECK(run.wait() == 0);
-  CHECK(Clock::now() - stopped_at < seconds(20));
+  CHECK(Clock::now() - suspended_at < seconds(20));
   CHECK(causes(run) == Words{"hang"});
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
   CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been stopped for ") !=
@@ -183,7 +183,7 @@ TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   CHECK(run.wait() == 0);
 }
 
-TEST_CASE("a stopped program under a wrapper script counts as hanging, too") {
+TEST_CASE("a suspended program under a wrapper script counts as hanging, too") {
   Run run;
   run.start(1, "bash -c '" + kReportPid + "while :; do echo x; sleep 0.2; done'; exit 3",
             {"--hang-after", "4"});

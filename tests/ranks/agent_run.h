@@ -57,12 +57,12 @@ inline std::vector<pid_t> processes_of(const fs::path& run) {
 }
 
 /// A run whose lead runs in the background. The destructor ends lead and all processes of the run,
-/// and removes `folder`.
+/// and removes `test_folder`.
 class Run {
  public:
   /// Holds the run directory, lead's output and other files of the test.
-  fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
-  fs::path directory = folder / "run";  ///< the run directory
+  fs::path test_folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
+  fs::path directory = test_folder / "run";  ///< the run directory
   std::string agent = kAgent;
   std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
   /// Runs in lead's process, for example to set limits or to ignore signals.
@@ -76,7 +76,7 @@ class Run {
     }
     for (const auto pid : processes_of(directory)) ::kill(pid, SIGKILL);
     std::error_code ignored;
-    fs::remove_all(folder, ignored);
+    fs::remove_all(test_folder, ignored);
   }
 
   /// Starts: lead --local RANKS OPTIONS -- dlrun-agent rank RANK_OPTIONS -- bash -c SCRIPT
@@ -111,8 +111,8 @@ class Run {
     std::vector<char*> variables;
     for (const auto& entry : entries) variables.push_back(const_cast<char*>(entry.c_str()));
     variables.push_back(nullptr);
-    const auto out = (folder / "out").string();
-    const auto err = (folder / "err").string();
+    const auto out = (test_folder / "out").string();
+    const auto err = (test_folder / "err").string();
     lead_ = ::fork();
     REQUIRE(lead_ >= 0);
     if (lead_ == 0) {
@@ -144,11 +144,11 @@ class Run {
 
   /// Returns lead's standard output.
   [[nodiscard]] std::string out() const {
-    return read_file(folder / "out", 1U << 28U).value_or("");
+    return read_file(test_folder / "out", 1U << 28U).value_or("");
   }
   /// Returns lead's standard error.
   [[nodiscard]] std::string err() const {
-    return read_file(folder / "err", 1U << 28U).value_or("");
+    return read_file(test_folder / "err", 1U << 28U).value_or("");
   }
   /// Returns the content of this file in the run directory; "" if the file is missing.
   [[nodiscard]] std::string content_of(const std::string& name) const {

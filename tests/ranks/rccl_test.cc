@@ -43,7 +43,7 @@ class LostPeerChecker {
 
   /// Starts two all-reduces of device memory. A rank is already lost, so neither sum can end. The
   /// wait() for the first succeeds all the same: for device memory it returns immediately. Then
-  /// calls after_start(). After it, check_results() and all later calls must fail with the cause.
+  /// calls after_start(). Checks that check_results() and all later calls fail with the cause.
   void check_loss_with_device_memory(const StandIn& stand_in,
                                      const std::function<void()>& after_start) {
     const DeviceMemory memory(stand_in, 2 * sizeof(float));
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(
   }));
 }
 
-TEST_CASE_FIXTURE(StandIn, "rccl: a rank that does not arrive is an error after the timeout") {
+TEST_CASE_FIXTURE(StandIn, "rccl: a rank that does not join is an error after the timeout") {
   MemoryStore store;
   auto options = options_of(0, 2, store);
   options.timeout = std::chrono::milliseconds(300);
@@ -131,8 +131,8 @@ TEST_CASE_FIXTURE(StandIn,
 }
 
 TEST_CASE_FIXTURE(StandIn,
-                  "rccl: after a rank has stopped, check_results() fails after the timeout, "
-                  "although a wait() has succeeded") {
+                  "rccl: if a rank hangs, check_results() fails after the timeout, although a "
+                  "wait() has succeeded") {
   const auto before = steady_clock::now();
   expect_no_failures(on_threads(
       "rccl", 3,
@@ -156,14 +156,14 @@ TEST_CASE_FIXTURE(StandIn,
                   "error of the library, long before the timeout") {
   constexpr auto kLong = wall_limit(std::chrono::seconds(60));
   const auto before = steady_clock::now();
-  std::atomic<int> started{0};
+  std::atomic<int> started_count{0};
   expect_no_failures(on_threads(
       "rccl", 3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
         if (comm.rank() == kLostRank) {
           lose_rank(kNoError);
-          while (started < 2 && steady_clock::now() - before < kLong / 3)
+          while (started_count < 2 && steady_clock::now() - before < kLong / 3)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
           lose_rank(kRemoteError);
           return {};
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(StandIn,
             comm,
             "a collective failed on the device: remote process exited or there was "
             "a network error");
-        checker.check_loss_with_device_memory(*this, [&] { ++started; });
+        checker.check_loss_with_device_memory(*this, [&] { ++started_count; });
         return checker.failures;
       },
       [&](CommunicatorOptions& options) {
@@ -182,8 +182,8 @@ TEST_CASE_FIXTURE(StandIn,
   CHECK(steady_clock::now() - before < kLong / 3);
 }
 
-TEST_CASE_FIXTURE(
-    StandIn, "rccl: a collective on host memory fails after the timeout if a rank has stopped") {
+TEST_CASE_FIXTURE(StandIn,
+                  "rccl: a collective on host memory fails after the timeout if a rank hangs") {
   const auto before = steady_clock::now();
   expect_no_failures(on_threads(
       "rccl", 2,

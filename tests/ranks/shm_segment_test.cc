@@ -67,7 +67,7 @@ class FailingOnceStore final : public Store {
   bool has_failed_ = false;
 };
 
-/// A store whose put() leaves no further file descriptors to this process.
+/// A store. After its put(), this process cannot open another file descriptor.
 class DescriptorExhaustingStore final : public Store {
  public:
   explicit DescriptorExhaustingStore(Store& store) : store_(store) {}

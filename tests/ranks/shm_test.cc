@@ -122,17 +122,17 @@ TEST_CASE(
 
 TEST_CASE("shm: a rank that lives but does not call within the timeout is named") {
   const auto before = steady_clock::now();
-  std::atomic<int> waiting{2};
+  std::atomic<int> waiting_count{2};
   expect_no_failures(on_shm_threads(
       3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (comm.rank() == 1) {
-          while (waiting > 0 && steady_clock::now() - before < std::chrono::seconds(20))
+          while (waiting_count > 0 && steady_clock::now() - before < std::chrono::seconds(20))
             std::this_thread::sleep_for(milliseconds(5));
           return {};
         }
         const auto met = comm.barrier();
-        --waiting;
+        --waiting_count;
         if (met) return {"a barrier without rank 1 succeeded"};
         const std::string& message = met.error().message;
         const bool is_named = met.error().code == Errc::kTimeout &&

@@ -40,7 +40,7 @@ struct StandIn {
   /// Simulates the loss of a rank, in every world that exists. The rank that calls this function
   /// must not call a collective afterwards. The other ranks' collectives then do not end until they
   /// are aborted. async_error: the error that ncclCommGetAsyncError() reports to a rank with such a
-  /// collective: kNoError if the lost rank is only stopped, kRemoteError if its process has ended.
+  /// collective: kNoError if the lost rank hangs, kRemoteError if its process has ended.
   void lose_rank(int async_error) const { function<void(int)>("stand_in_lose_rank")(async_error); }
 };
 

@@ -126,11 +126,9 @@ TEST_CASE(
     REQUIRE_FALSE(rank.outcome.has_value());
     CHECK(rank.outcome.error().code == Errc::kInvalid);
     CHECK(has(message_of(rank),
-              "its newest checkpoint, of step 20, is from the middle of epoch 2, where 2 ranks "
-              "with files of 200, 100 "
-              "samples had taken their samples in an order of their own; this run has 3 ranks with "
-              "files of 100, 100, "
-              "100 samples"));
+              "its newest checkpoint, of step 20, was made in the middle of epoch 2 by 2 ranks "
+              "with files of 200, 100 samples; this run has 3 ranks with files of 100, 100, 100 "
+              "samples, so it is unknown which samples of that epoch remain"));
   }
   // With Sharding::kSample, the samples of each epoch are divided among the ranks, so a position
   // within an epoch has another meaning there.

@@ -44,7 +44,7 @@ struct PlainRank {
   std::unique_ptr<Network<double>> network;
   std::unique_ptr<Sampler> sampler;
   std::vector<double> velocity;
-  double samples = 0;  ///< the number of samples since the last average
+  double samples_since_average = 0;
 
   /// Sets network->gradients() to the derivative of the summed loss of the chosen samples, divided
   /// by `divisor`.
@@ -67,14 +67,15 @@ struct PlainRank {
   }
 };
 
-/// Replaces every rank's array by the mean of all ranks, weighted by their samples.
+/// Replaces every rank's array by the mean of all ranks, weighted by their
+/// samples_since_average.
 template <typename Get>
 void average(std::vector<PlainRank>& ranks, const Get& array_of) {
   double all = 0;
-  for (const PlainRank& rank : ranks) all += rank.samples;
+  for (const PlainRank& rank : ranks) all += rank.samples_since_average;
   for (std::size_t i = 0; i < array_of(ranks[0]).size(); ++i) {
     double mean = 0;
-    for (PlainRank& rank : ranks) mean += rank.samples / all * array_of(rank)[i];
+    for (PlainRank& rank : ranks) mean += rank.samples_since_average / all * array_of(rank)[i];
     for (PlainRank& rank : ranks) array_of(rank)[i] = mean;
   }
 }
@@ -105,7 +106,7 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
         rank.backward(
             data, batch.samples,
             is_local ? std::max<std::size_t>(batch.samples.size(), 1) : batch.global_samples);
-        rank.samples += static_cast<double>(batch.samples.size());
+        rank.samples_since_average += static_cast<double>(batch.samples.size());
         if (is_local && !batch.samples.empty()) rank.descend(options.learning_rate);
       }
       offset += advance;
@@ -124,7 +125,7 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
         }
       }
       steps_since_average = 0;
-      for (PlainRank& rank : ranks) rank.samples = 0;
+      for (PlainRank& rank : ranks) rank.samples_since_average = 0;
     }
   }
   const auto parameters = ranks[0].network->parameters();

@@ -109,8 +109,8 @@ TEST_CASE("N ranks with sharded optimizer states train like one rank") {
 }
 
 TEST_CASE(
-    "training with sharded states or with shared arrays ends with nearly the parameters of whole "
-    "states") {
+    "training with sharded states or with shared arrays ends with nearly the same parameters as "
+    "with whole states") {
   for (const TrainOptions& whole : {clipped_sgd_options(), adam_options()}) {
     TrainOptions options = whole;
     options.batch = 7;

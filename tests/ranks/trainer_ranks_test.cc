@@ -429,7 +429,8 @@ TEST_CASE(
     const auto message = message_of(rank);
     CHECK_MESSAGE(
         has(message,
-            "rank 0 on host0: drawn: a parameter, or the optimizer's state of one, is no finite "),
+            "rank 0 on host0: drawn: a parameter, or the optimizer's state for a parameter, is not "
+            "finite "),
         message);
   }
   CHECK(fs::exists(folder.path() / good / "manifest.json"));
@@ -451,7 +452,8 @@ TEST_CASE("a test loss that is not finite is an error") {
 }
 
 TEST_CASE(
-    "the error of the first rank that has one becomes the error of all ranks, with rank and host") {
+    "the error of the lowest rank that has one becomes the error of all ranks, with rank and "
+    "host") {
   on_ranks(4, [](Communicator& communicator) {
     const auto without_errors = agree(communicator, "h", Result<>());
     CHECK(without_errors.has_value());

@@ -19,20 +19,20 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int kStoppedRank = 1;
+constexpr int kRankToLose = 1;
 
 /// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
-/// device. The rank stops at its call number `stops_at_call` of start_all_reduce(), and never if
-/// stops_at_call is 0.
+/// device. The rank is lost at its call number `lost_at_call` of start_all_reduce(), and never if
+/// lost_at_call is 0.
 class GradientsOnDevice final : public ForwardingCommunicator {
  public:
-  GradientsOnDevice(Communicator& inner, const StandIn& stand_in, int stops_at_call)
-      : ForwardingCommunicator(inner), stand_in_(stand_in), stops_at_call_(stops_at_call) {}
+  GradientsOnDevice(Communicator& inner, const StandIn& stand_in, int lost_at_call)
+      : ForwardingCommunicator(inner), stand_in_(stand_in), lost_at_call_(lost_at_call) {}
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    if (++calls_ == stops_at_call_) {
+    if (++calls_ == lost_at_call_) {
       stand_in_.lose_rank(StandIn::kNoError);
-      return fail(Errc::kPeer, "this rank was stopped");
+      return fail(Errc::kPeer, "this rank is lost");
     }
     auto sum = std::make_unique<Sum>(stand_in_, data);
     const Buffer on_device(sum->memory.data(), data.count, data.type);
@@ -59,18 +59,18 @@ class GradientsOnDevice final : public ForwardingCommunicator {
   };
 
   const StandIn& stand_in_;
-  int stops_at_call_;
+  int lost_at_call_;
   int calls_ = 0;
 };
 
 /// The result of a run for one epoch, whose only checkpoint is that of the last step.
 struct RcclRun {
   std::vector<std::string> errors = std::vector<std::string>(kRanks);  ///< empty: success
-  int calls = 0;  ///< the number of calls of start_all_reduce() on kStoppedRank
+  int calls = 0;  ///< the number of calls of start_all_reduce() on kRankToLose
   std::size_t checkpoints = 0;
 };
 
-RcclRun train_over_rccl(const StandIn& stand_in, int stops_at_call) {
+RcclRun train_over_rccl(const StandIn& stand_in, int lost_at_call) {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.epochs = 1;
@@ -78,8 +78,8 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at_call) {
   options.checkpoint_dir = folder / "checkpoints";
   RcclRun run;
   const auto train_rank = [&](Communicator& communicator) -> std::vector<std::string> {
-    const bool is_stopped_rank = communicator.rank() == kStoppedRank;
-    GradientsOnDevice wrapped(communicator, stand_in, is_stopped_rank ? stops_at_call : 0);
+    const bool is_rank_to_lose = communicator.rank() == kRankToLose;
+    GradientsOnDevice wrapped(communicator, stand_in, is_rank_to_lose ? lost_at_call : 0);
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
     silent.is_main = false;
@@ -89,7 +89,7 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at_call) {
     const auto outcome = trainer.run();
     if (!outcome)
       run.errors[static_cast<std::size_t>(communicator.rank())] = outcome.error().message;
-    if (is_stopped_rank) run.calls = wrapped.calls();
+    if (is_rank_to_lose) run.calls = wrapped.calls();
     return {};
   };
   expect_no_failures(on_threads("rccl", kRanks, train_rank, set_options_for_lost_rank));
@@ -100,8 +100,8 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at_call) {
 }  // namespace
 
 TEST_CASE_FIXTURE(StandIn,
-                  "rccl: no checkpoint of a step is committed if a rank has stopped while the "
-                  "gradients of that step were summed") {
+                  "rccl: no checkpoint of a step is committed if a rank is lost while the "
+                  "gradients of that step are summed") {
   const RcclRun undisturbed = train_over_rccl(*this, 0);
   CHECK(undisturbed.errors == std::vector<std::string>(kRanks));
   CHECK(undisturbed.checkpoints == 1);
@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(StandIn,
   CHECK(disturbed.calls == undisturbed.calls);
   CHECK(disturbed.checkpoints == 0);
   CHECK(has(disturbed.errors[0], lost_or_stuck_message()));
-  CHECK(has(disturbed.errors[kStoppedRank], "this rank was stopped"));
+  CHECK(has(disturbed.errors[kRankToLose], "this rank is lost"));
   CHECK(has(disturbed.errors[2], lost_or_stuck_message()));
 }
 

@@ -25,11 +25,14 @@ struct CopyScene : Scene {
   void all_join_with(bool stages, std::chrono::seconds collect_limit = {}) {
     for (int rank = 0; rank < 4; ++rank) join(rank, stages, collect_limit);
   }
+  /// Returns the number of messages of this type that lead has sent to ranks. A message "noted"
+  /// confirms that lead has the exit record of a rank.
   [[nodiscard]] int sent_count(std::string_view type) const {
     int found = 0;
     for (const auto& [rank, message] : notes.sent) found += message["type"] == type ? 1 : 0;
     return found;
   }
+  /// Returns the ranks that have received a message of this type.
   [[nodiscard]] std::vector<int> receivers(std::string_view type) const {
     std::vector<int> ranks;
     for (const auto& [rank, message] : notes.sent) {

@@ -85,7 +85,8 @@ TEST_CASE(
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
     CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
-    // A hang can be detected from now on: hang_after, and 4 s until lead knows of output.
+    // From now on, a hang can be detected. It is reported after hang_after (10 s) and the 4 s in
+    // which a heartbeat may still report output.
     CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));
     return;
   }
@@ -126,15 +127,15 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a process that is stopped for 3 s does not count as hung, and one that is stopped for "
-    "hang_after does, and its rank is named") {
+    "a process that is suspended (SIGSTOP) for hang_after counts as hung, and one for 3 s does "
+    "not") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
-  scene.attempt.on_stopped_program(2, seconds(3), scene.now);
+  scene.attempt.on_program_suspended(2, seconds(3), scene.now);
   scene.attempt.on_output(scene.now);
   scene.pass(seconds(5));
   CHECK(scene.notes.broadcast_count("end") == 0);
-  scene.attempt.on_stopped_program(2, seconds(10), scene.now);
+  scene.attempt.on_program_suspended(2, seconds(10), scene.now);
   CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(scene.notes.printed.back() ==
         "rank 2 on n2: its process has been stopped for 10 s; dlrun ends the other 3 ranks");

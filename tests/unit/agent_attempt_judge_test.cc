@@ -19,7 +19,7 @@ EndFacts facts_of_failed_rank(int code, int signal = 0) {
   facts.end.reason = EndReason::kRankFailed;
   facts.end.message = "rank 3 failed";
   facts.end.first_failed = FailedRank{3, "n2", 4711, {code, signal, {}}};
-  facts.ranks_not_lost = {{"n1", 2}, {"n2", 2}};
+  facts.not_lost_count_of_host = {{"n1", 2}, {"n2", 2}};
   return facts;
 }
 
@@ -187,10 +187,10 @@ TEST_CASE(
     "a node is suspect if one of its agents is lost, and silent if none of its ranks is left") {
   auto facts = facts_of_failed_rank(128 + SIGKILL);
   facts.hosts_of_lost_ranks = {"n2", ""};
-  facts.ranks_not_lost = {{"n1", 2}, {"n2", 1}, {"", 1}};
+  facts.not_lost_count_of_host = {{"n1", 2}, {"n2", 1}, {"", 1}};
   CHECK(judge(facts).end.suspects == std::vector<std::string>{"n2"});
   CHECK_FALSE(judge(facts).end.is_whole_node_silent);
-  facts.ranks_not_lost["n2"] = 0;
+  facts.not_lost_count_of_host["n2"] = 0;
   CHECK(judge(facts).end.is_whole_node_silent);
   facts.end.reason = EndReason::kLauncherLost;  // srun was killed, so Slurm ended the agents
   CHECK(judge(facts).end.suspects.empty());

@@ -241,12 +241,12 @@ TEST_CASE(
     is_warned = false;
     is_timeout = false;
   }
-  SUBCASE("retry.on has no timeout: the run has completed, and the message names the warning") {
+  SUBCASE("retry.on has no timeout: the run has completed, and the message mentions the warning") {
     options.retries_timeout = false;
     is_timeout = false;
     message = "all 4 ranks ended with 0 after the warning of the time limit";
   }
-  const bool names_warning = is_timeout || !options.retries_timeout;
+  const bool mentions_warning = is_timeout || !options.retries_timeout;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
@@ -259,7 +259,7 @@ TEST_CASE(
   CHECK(end.is_timeout == is_timeout);
   CHECK(end.cause == (is_timeout ? Cause::kTimeout : Cause::kNone));
   CHECK(end.code == (is_timeout ? 143 : 0));
-  CHECK(end.message == (names_warning ? message : "all 4 ranks ended with 0"));
+  CHECK(end.message == (mentions_warning ? message : "all 4 ranks ended with 0"));
 }
 
 TEST_CASE(

@@ -170,9 +170,9 @@ TEST_CASE("a retry decides the same from a compacted record as from the whole re
   for (int times = 0; times < 3; ++times) REQUIRE(compact_events(path).has_value());
   const auto after = read_history_file(path, false);
   REQUIRE(after.has_value());
-  CHECK(after->history.restarts() == 3);
-  CHECK(after->history.restarts() == before->history.restarts());
-  CHECK(after->history.fruitless_attempts() == before->history.fruitless_attempts());
+  CHECK(after->history.restart_count() == 3);
+  CHECK(after->history.restart_count() == before->history.restart_count());
+  CHECK(after->history.fruitless_count() == before->history.fruitless_count());
   CHECK(after->history.bad_nodes() == std::set<std::string>{"bad0", "bad1", "bad2"});
   CHECK(after->last.attempt == before->last.attempt);
   CHECK(after->last.cause == before->last.cause);
@@ -180,7 +180,7 @@ TEST_CASE("a retry decides the same from a compacted record as from the whole re
   // beyond it is fruitless.
   auto history = after->history;
   history.add_attempt(1'000'002, Cause::kHang);
-  CHECK(history.fruitless_attempts() == 1);
+  CHECK(history.fruitless_count() == 1);
 }
 
 TEST_CASE("compacting a compacted record changes nothing") {
@@ -289,7 +289,7 @@ TEST_CASE(
   CHECK(fs::file_size(path) < kCompactAtBytes);
   const auto history = read_history_file(path, false);
   REQUIRE(history.has_value());
-  CHECK(history->history.restarts() == 4);
+  CHECK(history->history.restart_count() == 4);
   CHECK(history->last.attempt == 9);
 }
 

@@ -18,8 +18,8 @@ using Kind = ComponentCourse::Order::Kind;
 
 constexpr std::size_t kServer = 0, kTrainer = 1, kEvaluator = 2;
 
-/// Returns a server with `retries`, a trainer that waits for the server, and an evaluator that
-/// waits for nothing.
+/// Returns the options of three components: a server that may start again `retries` times, a
+/// trainer that waits for the server, and an evaluator that waits for nothing.
 std::vector<ComponentOptions> three_components(int retries = 0) {
   std::vector<ComponentOptions> components(3);
   components[kServer].name = "server";

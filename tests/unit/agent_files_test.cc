@@ -205,10 +205,12 @@ TEST_CASE("a later job of a chain takes the run over, and no earlier job can tak
   CHECK(claim_run(folder.path, third, "x", 0, 2)->attempt == 3);
 }
 
-TEST_CASE("a job that was lost while it took a run over keeps the run, or a later job gets it") {
+TEST_CASE(
+    "a job that is killed while it takes a run over has the run, and only a later job can take the "
+    "run over again") {
   const Folder folder;
   REQUIRE(claim_run(folder.path, {"alps", "42", "feed"}, "x", 0, 0));
-  // The second job was lost after it created this file and before it rewrote the claim.
+  // The second job was killed after it created this file and before it rewrote the claim.
   REQUIRE(write_file_atomic(folder.path / "claim.after-0",
                             R"({"cluster":"alps","job":"43","token":"feed","chain":1})"));
   CHECK(claim_run(folder.path, {"alps", "42", "feed"}, "x", 1, 0).error().code == Errc::kRefused);

@@ -70,16 +70,16 @@ TEST_CASE(
   silent.on_start(kStartTime);
   silent.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
   CHECK_FALSE(silent.take_message(kStartTime + std::chrono::hours(1)));
-  IdleGpus asleep(seconds(60));
-  asleep.on_start(kStartTime);
-  asleep.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
-  asleep.on_lead_stopped(seconds(50));
-  asleep.add_beat(0, "n1", beat("gpus", {0}), kStartTime + seconds(70));
-  CHECK_FALSE(asleep.take_message(kStartTime + seconds(70)));
+  IdleGpus suspended(seconds(60));
+  suspended.on_start(kStartTime);
+  suspended.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
+  suspended.on_lead_suspended(seconds(50));
+  suspended.add_beat(0, "n1", beat("gpus", {0}), kStartTime + seconds(70));
+  CHECK_FALSE(suspended.take_message(kStartTime + seconds(70)));
   for (const Json& malformed : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
                                 Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
-    asleep.add_beat(1, "n2", to_lead::Beat::of(malformed), kStartTime);
-  CHECK(asleep.take_message(kStartTime + seconds(115)) ==
+    suspended.add_beat(1, "n2", to_lead::Beat::of(malformed), kStartTime);
+  CHECK(suspended.take_message(kStartTime + seconds(115)) ==
         "node n1 never used its GPUs (health.idle_gpu_after)");
 }
 

@@ -20,10 +20,10 @@ RankEnd end_by_agent() {
 /// Moves the clock, and reports that lead was suspended for this time and has just gone on.
 void suspend_lead(Scene& scene, seconds time) {
   scene.now += time;
-  scene.attempt.on_lead_stopped(time, scene.now);
+  scene.attempt.on_lead_suspended(time, scene.now);
 }
 
-TEST_CASE("a rank without an exit record is reported although lead was suspended just before") {
+TEST_CASE("a rank without an exit record is reported even if lead was suspended just before") {
   Scene scene;
   scene.all_join(4);
   for (const int rank : {0, 1, 3}) scene.attempt.on_exit(rank, {0, 0, {}}, scene.now);

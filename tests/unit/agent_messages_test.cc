@@ -49,7 +49,7 @@ MessagesWithBytes<MessageToLead> messages_to_lead() {
                      .is_bare = false},
        R"({"type":"beat","printed":true,"cpu":1.5,"rss":4096,"step":7,"work_ms":3.5,)"
        R"("gpus":[[50.0,1,2],[null,null,null]]})"},
-      {to_lead::Stopped{seconds(3)}, R"({"type":"stopped","seconds":3})"},
+      {to_lead::Suspended{seconds(3)}, R"({"type":"stopped","seconds":3})"},
       {to_lead::Autopsy{{"wait", "main"}}, R"({"type":"autopsy","frames":["wait","main"]})"},
       {to_lead::Signal{15}, R"({"type":"signal","signal":15})"},
       {to_lead::Warning{"m"}, R"({"type":"warning","message":"m"})"},

@@ -51,7 +51,7 @@ struct MetricsRun {
   TemporaryDirectory run;
   std::filesystem::path file = run / "metrics.jsonl";
   std::vector<std::int64_t> steps;
-  std::size_t parts = 0;
+  std::size_t part_count = 0;
 
   void append(const std::string& text) const { std::ofstream(file, std::ios::app) << text; }
   /// Reads to the end of the file. Returns the message of the failure, or an empty text.
@@ -59,7 +59,7 @@ struct MetricsRun {
     for (;;) {
       const auto part = reader.read_part();
       if (!part) return part.error().message;
-      ++parts;
+      ++part_count;
       for (const MetricsLine& line : part->lines) steps.push_back(line.step);
       if (!part->has_more) return {};
     }
@@ -145,7 +145,7 @@ TEST_CASE_FIXTURE(MetricsRun, "a hole of 1 GiB is read in small parts and hides 
   append("\n" + metrics_text(2) + "\n");
   CHECK(read(reader).empty());
   CHECK(steps == Steps{1, 2});
-  CHECK(parts >= 4096);  // at most 256 KiB in each part
+  CHECK(part_count >= 4096);  // at most 256 KiB in each part
 }
 
 TEST_CASE_FIXTURE(MetricsRun, "lines that cross the border of two parts are read whole") {
@@ -158,7 +158,7 @@ TEST_CASE_FIXTURE(MetricsRun, "lines that cross the border of two parts are read
   }
   append(text);
   CHECK(read(reader).empty());
-  CHECK(parts > 2);
+  CHECK(part_count > 2);
   CHECK(steps == expected);
 }
 

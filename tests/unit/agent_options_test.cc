@@ -1,3 +1,5 @@
+// Tests how dlrun-agent parses its command lines.
+
 #include "runtime/agent/agent_options.h"
 
 #include <string>

@@ -50,17 +50,17 @@ class EchoingLead final : public RankConnectionsHandler {
 
   bool on_peer(PeerId, const Claim& claim) override {
     if (claim.job != "job") return false;
-    ++admitted;
+    ++admitted_count;
     return true;
   }
   void on_message(PeerId peer, std::string_view payload) override {
     connections_->send(peer, payload);
   }
-  void on_lost(PeerId, std::string_view) override { ++lost; }
+  void on_lost(PeerId, std::string_view) override { ++lost_count; }
 
   std::uint16_t port = 0;
-  std::atomic<int> admitted = 0;
-  std::atomic<int> lost = 0;
+  std::atomic<int> admitted_count = 0;
+  std::atomic<int> lost_count = 0;
   std::atomic<std::size_t> buffer_bytes = 0;
 
  private:
@@ -123,10 +123,10 @@ struct JoinedRank {
 TEST_CASE("a rank that reaches no lead stops trying as soon as should_stop() returns true") {
   const auto held = hold_port(0);  // nothing listens on this port, so it refuses connections
   REQUIRE(held);
-  int asked = 0;
+  int call_count = 0;
   const auto began = Clock::now();
   const auto link = Link::connect({{"127.0.0.1", held->port}}, Key{}, {"job", "0", 0, 1},
-                                  seconds(30), [&] { return ++asked > 3; });
+                                  seconds(30), [&] { return ++call_count > 3; });
   REQUIRE_FALSE(link);
   CHECK(link.error().code == Errc::kInterrupted);
   CHECK(Clock::now() - began < seconds(5));
@@ -207,9 +207,9 @@ TEST_CASE(
   CHECK(closes_within(garbage, seconds(5)));
   CHECK_FALSE(connect_rank(lead.port, random_key(), "job", milliseconds(300)));
   CHECK_FALSE(connect_rank(lead.port, secret, "another", milliseconds(300)));
-  CHECK(lead.admitted == 0);
+  CHECK(lead.admitted_count == 0);
   CHECK(connect_rank(lead.port, secret));
-  CHECK(lead.admitted == 1);
+  CHECK(lead.admitted_count == 1);
 }
 
 TEST_CASE(
@@ -259,7 +259,7 @@ TEST_CASE("a flood of silent strangers delays a rank by at most a second") {
   REQUIRE(rank);
   CHECK(took < wall_limit(seconds(1)));
   CHECK(echoes(*rank, "hello"));
-  CHECK(lead.admitted == 1);
+  CHECK(lead.admitted_count == 1);
 }
 
 /// Connects to the port from the given loopback address.
@@ -312,15 +312,15 @@ TEST_CASE("two hundred ranks that connect at the same time are all admitted") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   EchoingLead lead(secret);
-  std::atomic<int> connected = 0;
+  std::atomic<int> connected_count = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 200; ++i) {
     threads.emplace_back(
-        [&] { connected += connect_rank(lead.port, secret, "job", seconds(20)) ? 1 : 0; });
+        [&] { connected_count += connect_rank(lead.port, secret, "job", seconds(20)) ? 1 : 0; });
   }
   for (auto& thread : threads) thread.join();
-  CHECK(connected == 200);
-  CHECK(lead.admitted == 200);
+  CHECK(connected_count == 200);
+  CHECK(lead.admitted_count == 200);
 }
 
 TEST_CASE("a rank that disconnects is reported as lost once") {
@@ -332,9 +332,9 @@ TEST_CASE("a rank that disconnects is reported as lost once") {
     REQUIRE(rank);
     CHECK(echoes(*rank, "hello"));
   }
-  for (const auto until = Clock::now() + seconds(5); lead.lost == 0 && Clock::now() < until;)
+  for (const auto until = Clock::now() + seconds(5); lead.lost_count == 0 && Clock::now() < until;)
     ::poll(nullptr, 0, 5);
-  CHECK(lead.lost == 1);
+  CHECK(lead.lost_count == 1);
 }
 
 TEST_CASE(
@@ -343,9 +343,9 @@ TEST_CASE(
   REQUIRE(init_crypto());
   const auto secret = random_key();
   struct LossRecorder final : RankConnectionsHandler {
-    int admitted = 0;
+    int admitted_count = 0;
     std::vector<std::string> lost;
-    bool on_peer(PeerId, const Claim&) override { return ++admitted > 0; }
+    bool on_peer(PeerId, const Claim&) override { return ++admitted_count > 0; }
     void on_message(PeerId, std::string_view) override {}
     void on_lost(PeerId, std::string_view why) override { lost.emplace_back(why); }
   } lead;
@@ -358,10 +358,11 @@ TEST_CASE(
     const auto link = connect_rank(connections.port(), secret);
     while (!may_leave) ::poll(nullptr, 0, 5);
   });
-  for (const auto until = Clock::now() + seconds(10); lead.admitted == 0 && Clock::now() < until;) {
+  for (const auto until = Clock::now() + seconds(10);
+       lead.admitted_count == 0 && Clock::now() < until;) {
     loop->run_once(milliseconds(5));
   }
-  CHECK(lead.admitted == 1);
+  CHECK(lead.admitted_count == 1);
   auto now = Clock::now() + std::chrono::hours(1);  // the machine slept for an hour
   connections.tick(now);
   CHECK(lead.lost.empty());

@@ -351,24 +351,24 @@ TEST_CASE(
   RankScene scene;
   scene.run_with_lead();
   scene.pass_with_lead(seconds(2));
-  scene.program_is_stopped = true;
+  scene.program_is_suspended = true;
   scene.pass_with_lead(seconds(2));
   CHECK(scene.sent_count("stopped") == 0);
   scene.pass_with_lead(seconds(3));
   CHECK(scene.sent_count("stopped") >= 2);
   const int reports = scene.sent_count("stopped");
-  scene.program_is_stopped = false;
+  scene.program_is_suspended = false;
   scene.pass_with_lead(seconds(2));
   CHECK(scene.sent_count("stopped") == reports);
   SUBCASE("the time starts again with the next SIGSTOP") {
-    scene.program_is_stopped = true;
+    scene.program_is_suspended = true;
     scene.pass_with_lead(seconds(2));
     CHECK(scene.sent_count("stopped") == reports);
   }
   SUBCASE(
       "a suspended job, whose agents are suspended as well, does not count as a suspended "
       "program") {
-    scene.program_is_stopped = true;
+    scene.program_is_suspended = true;
     scene.now += seconds(600);
     scene.state.on_heard();
     scene.state.tick(scene.now);
@@ -380,10 +380,10 @@ TEST_CASE("heartbeats go out every three seconds, also before the program starts
   RankScene scene;
   scene.state.on_connected();
   scene.pass_with_lead(seconds(6));
-  CHECK(scene.beats == 2);
+  CHECK(scene.beat_count == 2);
   scene.state.on_lead_closed("closed", false, scene.now);
   scene.pass(seconds(6));
-  CHECK(scene.beats == 2);
+  CHECK(scene.beat_count == 2);
 }
 
 TEST_CASE("the check of collectives decides whether the program starts") {
@@ -580,9 +580,9 @@ TEST_CASE("a rank is not done while it copies outputs, and waits longer for lead
   scene.run_with_lead();
   scene.state.on_program_end(1, 0, scene.now);
   scene.is_any_alive = false;
-  CHECK_FALSE(scene.state.processes_are_gone(scene.now));
+  CHECK_FALSE(scene.state.processes_are_gone_or_given_up(scene.now));
   scene.pass_with_lead(seconds(1));
-  CHECK(scene.state.processes_are_gone(scene.now));
+  CHECK(scene.state.processes_are_gone_or_given_up(scene.now));
   CHECK_FALSE(scene.is_done({.waits_for_outputs = true}));
   scene.pass_with_lead(std::chrono::duration_cast<seconds>(kExitConfirmedWithin) + seconds(30));
   CHECK_FALSE(scene.is_done());

@@ -1,3 +1,5 @@
+// Tests the table of all ranks' addresses, which lead sends to ranks page by page.
+
 #include <string>
 #include <vector>
 

@@ -1,3 +1,6 @@
+// Tests the parts of `dlrun forward` and `dlrun ssh-config` that run on a node of the job: the
+// dialer, which connects to a port of the node for the relay, and the configuration of sshd.
+
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -35,7 +38,7 @@ State answered_state(RelayDialer& dialer, RelayDialer::Clock::time_point now) {
   return state;
 }
 
-TEST_CASE("a dialer tries a port without a listener again, and gives up after a minute") {
+TEST_CASE("if nothing listens on a port, a dialer tries again, and gives up after a minute") {
   const auto held = hold_free_port();  // bound, so that the kernel gives the port to nobody else
   REQUIRE(held);
   const auto start = RelayDialer::Clock::now();
@@ -75,9 +78,8 @@ TEST_CASE("a dialer finds a program that listens only on IPv6") {
 }
 
 TEST_CASE(
-    "a dialer connects only to programs of the caller and of root, unless it accepts any user or "
-    "the "
-    "owner is unknown") {
+    "a dialer connects only to programs of its own user and of root, unless it accepts any user or "
+    "the owner is unknown") {
   auto held = hold_free_port();
   REQUIRE(held);
   REQUIRE(::listen(held->socket.get(), 8) == 0);

@@ -162,9 +162,9 @@ TEST_CASE(
     events.push_back(
         {{"event", "attempt_end"}, {"attempt", attempt}, {"code", 77}, {"cause", "failure"}});
   }
-  CHECK(read_history(record_text(events)).history.fruitless_attempts() == 2);
+  CHECK(read_history(record_text(events)).history.fruitless_count() == 2);
   CHECK(read_history(record_text(events), /*reports_from_first_step=*/true)
-            .history.fruitless_attempts() == 3);
+            .history.fruitless_count() == 3);
 }
 
 TEST_CASE("an attempt that got further than all before it resets the count of fruitless attempts") {
@@ -207,8 +207,8 @@ TEST_CASE("the number of restarts used, and the bad nodes, are read from the run
                     {"attempt", 1},
                     {"cause", "timeout"},
                     {"exclude", Json::array({"n3"})}}}));
-  CHECK(read.history.restarts() == 2);
-  CHECK(read.history.fruitless_attempts() == 1);
+  CHECK(read.history.restart_count() == 2);
+  CHECK(read.history.fruitless_count() == 1);
   CHECK(read.history.bad_nodes() == std::set<std::string>{"n3"});
   CHECK(read.last.is_restart_recorded);
   CHECK(read.last.attempt == 1);
@@ -232,9 +232,9 @@ TEST_CASE("the progress of a job with components is that of its first main compo
   };
   std::string text;
   for (int number = 0; number < 3; ++number) text += record_text(attempt(number, 10));
-  CHECK(read_history(text).history.fruitless_attempts() == 2);
+  CHECK(read_history(text).history.fruitless_count() == 2);
   text += record_text(attempt(3, 11));
-  CHECK(read_history(text).history.fruitless_attempts() == 0);
+  CHECK(read_history(text).history.fruitless_count() == 0);
 }
 
 TEST_CASE(
@@ -411,7 +411,7 @@ TEST_CASE(
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_progress(now, "");
-    watch.on_lead_stopped(std::chrono::hours(1));
+    watch.on_lead_suspended(std::chrono::hours(1));
     CHECK_FALSE(watch.hang_message(now + std::chrono::hours(1) + seconds(14)));
     CHECK(watch.hang_message(now + std::chrono::hours(1) + seconds(15)));
   }

@@ -1,3 +1,5 @@
+// Tests the roles of ranks in TensorFlow's clusters (TF_CONFIG).
+
 #include <set>
 #include <string>
 #include <vector>

@@ -58,7 +58,9 @@ TEST_CASE(
   CHECK(exit_0.code == 1);
 }
 
-TEST_CASE("the end of a script that printed why it fails does not name the command `false`") {
+TEST_CASE(
+    "if a script ends at `false`, the message does not quote `false`: the script has printed the "
+    "reason") {
   CHECK(judge(facts_of_running_job(), "", 1, "false").end.message ==
         "the job script ended with code 1; the ranks were not started");
 }

@@ -1,3 +1,5 @@
+// Tests how the agent reads a run's secrets from their file into the environment of a program.
+
 #include <sys/stat.h>
 
 #include <doctest/doctest.h>

@@ -89,8 +89,8 @@ TEST_CASE("a trajectory of a million steps has fewer than 1500 entries") {
 }
 
 TEST_CASE(
-    "a report that is skipped because it follows the last entry too soon counts in the next "
-    "entry") {
+    "a report that follows the newest entry too closely adds no entry, but counts in the next "
+    "one") {
   Trajectory trajectory;
   REQUIRE(add_report(kLossRule, trajectory, {1000, 5.0}));
   CHECK_FALSE(add_report(kLossRule, trajectory, {1005, 3.0}));

@@ -1,3 +1,5 @@
+// Tests the templates of the variables and arguments that a preset adds to a program.
+
 #include <string>
 
 #include <doctest/doctest.h>
@@ -36,7 +38,7 @@ TEST_CASE("the template fields for the world, the addresses, the run and the job
   CHECK(expanded("W={run_id}") == "W|x");
 }
 
-TEST_CASE("the id of a sweep's point names the sweep, its array and its task") {
+TEST_CASE("{run_id} of a sweep's point consists of the sweep, the array and the task") {
   auto values = kTemplateValues;
   values.run = "/runs/sweep-1/array-2/7";
   CHECK(Template::parse("{run_id}")->expand(values) == "sweep-1-2-7");

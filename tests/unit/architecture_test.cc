@@ -374,8 +374,9 @@ TEST_CASE(
     for (const std::string_view printer : {"cstdio", "iostream", "fmt/color.h", "fmt/ostream.h"})
       CHECK(include.target != printer);
   }
-  // The functions that do one step of a submission. The command line calls the whole submission.
-  const std::vector<std::string_view> steps{
+  // The headers of functions that each do one step of a submission. The command line calls only the
+  // functions that make a whole submission.
+  const std::vector<std::string_view> step_headers{
       "launcher/submit/dependencies.h",       "launcher/submit/downloads.h",
       "launcher/submit/built_environments.h", "launcher/submit/environments.h",
       "launcher/submit/job_secrets.h",        "launcher/submit/known_bad.h",
@@ -385,14 +386,15 @@ TEST_CASE(
   std::size_t use_count = 0;
   for (const std::string_view folder : {"cli", "launcher"}) {
     for (const Include& include : includes_of(folder)) {
-      if (std::find(steps.begin(), steps.end(), include.target) == steps.end()) continue;
+      if (std::find(step_headers.begin(), step_headers.end(), include.target) == step_headers.end())
+        continue;
       use_count += include.file.starts_with("launcher/submit/") ? 1 : 0;
       CAPTURE(include.file);
       CAPTURE(include.target);
       CHECK(include.file.starts_with("launcher/submit/"));
     }
   }
-  CHECK(use_count >= steps.size());
+  CHECK(use_count >= step_headers.size());
 }
 
 TEST_CASE(
@@ -415,8 +417,8 @@ TEST_CASE(
       {"runtime/agent/descendants.cc", "reads hundreds of files of the kernel a second"},
       {"runtime/agent/secrets.cc", "checks owner and mode before it reads"},
   };
-  // A folder is opened to sync it, not to read it. Other users cannot choose what is read from
-  // /dev/null or from the files below /proc.
+  // A line with one of these words reads no file that other users may have written: a folder is
+  // opened only to sync it, and other users do not write /dev/null and the files below /proc.
   const std::vector<std::string_view> harmless{"O_DIRECTORY", "\"/dev/null\"", "\"/proc/"};
   // "son::" finds the calls of both Json and nlohmann::json.
   const std::vector<std::string_view> calls{"O_RDONLY",     "ifstream",     "std::fstream",
@@ -477,7 +479,7 @@ TEST_CASE(
 TEST_CASE(
     "no setup_file of an end-to-end test skips, because bats would run its tests all the same") {
   const fs::path folder = fs::path(DLRUN_SOURCE_DIR) / "tests/e2e";
-  int setups = 0;
+  int setup_count = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".bats") continue;
     std::ifstream file(entry.path());
@@ -485,7 +487,7 @@ TEST_CASE(
     for (std::string line; std::getline(file, line);) {
       if (line.starts_with("setup_file()")) {
         is_inside = !line.ends_with('}');
-        ++setups;
+        ++setup_count;
       }
       if (line == "}") is_inside = false;
       CAPTURE(entry.path());
@@ -494,7 +496,7 @@ TEST_CASE(
       if (is_inside || line.starts_with("setup_file()")) CHECK(!std::regex_search(line, kSkip));
     }
   }
-  CHECK(setups > 5);
+  CHECK(setup_count > 5);
 }
 
 TEST_CASE("unit tests that limit time or memory are built for the release") {
@@ -518,7 +520,7 @@ TEST_CASE("unit tests that limit time or memory are built for the release") {
 TEST_CASE("every test that PAINS.md names exists") {
   const fs::path tests = fs::path(DLRUN_SOURCE_DIR) / "tests";
   std::ifstream page(tests / "PAINS.md");
-  int named = 0;
+  int named_count = 0;
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("| ")) continue;
     std::size_t at = line.rfind(" | ");
@@ -534,8 +536,8 @@ TEST_CASE("every test that PAINS.md names exists") {
       static const std::regex kSeam(R"("\s*\n\s*")");
       const std::string joined = std::regex_replace(text, kSeam, "");
       CHECK(joined.find(test.substr(colon + 2)) != std::string::npos);
-      ++named;
+      ++named_count;
     }
   }
-  CHECK(named > 20);
+  CHECK(named_count > 20);
 }

@@ -270,7 +270,7 @@ TEST_CASE("top shows why a run is pending or failed, without a table of ranks") 
   CHECK(text_of(overview) == " x-1  failed\n rank 1 on n2 exited with code 7");
 }
 
-TEST_CASE("top shows no ranks of another attempt than the record's") {
+TEST_CASE("top shows no ranks if their samples are from another attempt than the run's record") {
   RunOverview overview = overview_of_running_run(2);
   overview.ranks->attempt = 3;
   CHECK(text_of(overview).find("RANK") == std::string::npos);

@@ -1,3 +1,5 @@
+// Tests how CollectiveWatch notices failed and stuck collectives of a device, and aborts them.
+
 #include "runtime/comm/collective_watch.h"
 
 #include <atomic>

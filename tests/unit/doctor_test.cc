@@ -233,7 +233,7 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
   facts.config["ProctrackType"] = "proctrack/linuxproc";
   facts.config["TaskPlugin"] = "task/none";
   facts.config["AuthAltTypes"] = "";
-  facts.unanswered = {"sinfo: no"};
+  facts.query_errors = {"sinfo: no"};
   facts.partitions.clear();
   CHECK(kind_of(facts, "pyxis") == "fine");
   CHECK(kind_of(facts, "accounting") == "note");
@@ -274,8 +274,8 @@ TEST_CASE(
   CHECK(unreachable.error().code == Errc::kUnavailable);
   CHECK(has(unreachable.error().message, "Unable to contact slurm controller"));
 
-  // If the controller answers but another query fails, ask_cluster() succeeds and lists the query
-  // in `unanswered`.
+  // If the controller answers but another query fails, ask_cluster() succeeds, and `query_errors`
+  // has the error of this query.
   program("scontrol",
           "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a "
           "Default=YES'; fi");
@@ -285,8 +285,8 @@ TEST_CASE(
   CHECK(facts->cluster_name() == "alpine");
   CHECK(facts->has_pyxis);
   CHECK(facts->has_mpi("pmix"));
-  REQUIRE(facts->unanswered.size() == 1);
-  CHECK(has(facts->unanswered[0], "sinfo"));
+  REQUIRE(facts->query_errors.size() == 1);
+  CHECK(has(facts->query_errors[0], "sinfo"));
   CHECK(format_diagnostics(read_draft(*facts).problems) == "");
 }
 

@@ -76,7 +76,7 @@ struct DownloaderScene {
   }
 };
 
-TEST_CASE("a file is downloaded once, and later recognised without reading it") {
+TEST_CASE("a file is downloaded once, and dlrun recognises it later without reading it again") {
   const DownloaderScene scene;
   const Download f = scene.download_of("f");
   const fs::path folder = scene.folder / "made/for/it";

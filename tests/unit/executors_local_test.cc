@@ -61,8 +61,9 @@ TEST_CASE("a foreground child that was killed before let_run() is reported by it
   CHECK(end->exit_code == 137);
 }
 
-TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is reported") {
-  // The child signals this process as soon as it runs; the handler is installed before that.
+TEST_CASE("a signal to the parent reaches a foreground child as SIGTERM, and is reported") {
+  // The child signals this process as soon as it runs. wait() installs the handler before it lets
+  // the child run.
   auto child = ForegroundProcess::start(
       {"bash", "-c", "trap 'exit 9' TERM; kill -INT $PPID; while :; do sleep 0.05; done"},
       Env::of_process(), "", OnSignal::kTermThenKill);

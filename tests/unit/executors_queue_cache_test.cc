@@ -1,3 +1,5 @@
+// Tests the cache of Slurm's answers about jobs, which all dlrun processes of a user share.
+
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -179,7 +179,7 @@ TEST_CASE(
   CHECK(code(500, refusal) == Errc::kRefused);
   CHECK(client.error_of({500, refusal}).refusal == SlurmRefusal::kPartition);
   CHECK(code(511, "Authentication failure") == Errc::kRefused);
-  CHECK(has(client.error_of({511, ""}).message, "does not know the caller"));
+  CHECK(has(client.error_of({511, ""}).message, "does not accept this user"));
   CHECK(code(401, "") == Errc::kRefused);
   CHECK(code(500, unreachable) == Errc::kUnavailable);
   CHECK(code(200, R"({"job_id": 4)") == Errc::kUnavailable);

@@ -1,3 +1,5 @@
+// Tests which variables of the submitter's environment reach Slurm's commands and the job.
+
 #include <string>
 #include <string_view>
 

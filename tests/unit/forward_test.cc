@@ -1,3 +1,6 @@
+// Tests `dlrun forward` and `dlrun ssh-config` on the user's machine: ports, sockets, the processes
+// that they start, and the files for ssh.
+
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -52,7 +52,7 @@ TEST_CASE(
       {"n1,\\n2",
        "names have only letters, digits, '.', '_', '-' and brackets; found '\\' at character 4"},
       {"n1, n2", "only commas separate names; found a space at character 4"},
-      {"./nodes", "files of names are not accepted, only names; found '/' at character 2"},
+      {"./nodes", "write node names, not the path of a file; found '/' at character 2"},
       {"n{2}", "found '{' at character 2"},
       {"n\xc3\xa9"
        "1",

@@ -438,7 +438,7 @@ TEST_CASE("the options of srun and of pyxis become keys of launch and container"
 }
 
 TEST_CASE("an option of srun becomes a key of the job only if it requests what the ranks need") {
-  std::size_t tested = 0;
+  std::size_t tested_count = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     CAPTURE(row.path);
@@ -449,9 +449,9 @@ TEST_CASE("an option of srun becomes a key of the job only if it requests what t
     CHECK_MESSAGE(
         has(made, "it is for this step only") == (row.option.scope != SbatchScope::kRankRequest),
         row.option.name, ": see SbatchScope in spec_keys.h\n", made);
-    ++tested;
+    ++tested_count;
   }
-  CHECK(tested >= 30);
+  CHECK(tested_count >= 30);
 }
 
 TEST_CASE(
@@ -474,7 +474,7 @@ TEST_CASE(
             .launch.preset == "torch");
 }
 
-TEST_CASE("a value that only the job knows does not make the next word the value of the option") {
+TEST_CASE("an option whose value only the job knows does not take the next word as its value") {
   for (const char* line : {"horovodrun -np 4 --start-timeout=$T python train.py",
                            "mpirun -np 4 -hostfile=$T python train.py",
                            "mpirun -np 4 --start-timeout $T python train.py"}) {
@@ -496,7 +496,7 @@ TEST_CASE("variables of the script are replaced, and those of the job stay for t
         std::vector<std::string>{"bash", "-c", "exec ./x -n 'a;b' ''\\''c' ${SCRATCH}"});
 }
 
-TEST_CASE("a variable made of variables that only the job knows becomes part of the ranks' shell") {
+TEST_CASE("a variable made of variables that only the job knows is expanded by the ranks' shell") {
   CHECK(spec_from(std::string(kHead) +
                   "DATA=/scratch/$USER/data\nOUT=out_$SLURM_JOB_ID\nLOG=\"$OUT/a b\"\n"
                   "srun python t.py --data $DATA --out $OUT --log \"$LOG\"\n")
@@ -515,7 +515,8 @@ TEST_CASE("a variable made of variables that only the job knows becomes part of 
   }
 }
 
-TEST_CASE("a password in a variable that also has a part that only the job knows is not copied") {
+TEST_CASE(
+    "a password in a variable is not copied, even if only the job knows the rest of its value") {
   const std::string text = spec_and_remarks(
       std::string(kHead) +
       "URL=https://user:s3cretpw@host/$SLURM_JOB_ID\nsrun python t.py --tracking $URL\n");

@@ -136,7 +136,8 @@ TEST_CASE("the log's file is appended to, is private, and must be a regular file
 }
 
 TEST_CASE(
-    "if the reader of stderr has gone, lines are lost, errno stays and no SIGPIPE is pending") {
+    "if the reader of stderr has gone, lines are lost, errno is unchanged and no SIGPIPE is "
+    "pending") {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   const int kept = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);

@@ -235,7 +235,9 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(only_run()["tags"]["mlflow.source.git.commit"] == "abc123");
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a problem says why the server has no experiment") {
+TEST_CASE_FIXTURE(
+    TrackedRunOnServer,
+    "the problem that sync() reports says why the server cannot make the experiment") {
   std::string url = server.url("");
   std::string experiment(501, 'x'), expected = "exceeds the maximum length of 500 characters";
   url.pop_back();

@@ -16,8 +16,8 @@
 
 namespace dlrun::agent {
 
-/// The folders of a scene: `node` is a node's own folder, which $NODE names; all nodes see
-/// `shared`, and `run`, the folder of a run.
+/// The folders of a scene: `node` is a folder of one node, and $NODE has its path. All nodes see
+/// `shared` and `run`. `run` is the folder of a run.
 struct NodeScene {
   TemporaryDirectory top;
   Env env = Env::of_process();

@@ -52,7 +52,8 @@ nlohmann::ordered_json body_for(std::string_view url, const Notice& notice = not
 }
 
 /// A run, and a folder of programs with a stand-in for curl. The stand-in adds its input to
-/// `requests` and a line to `calls`, and prints the reply in `reply`.
+/// `requests` and a line to `calls`, and prints the text `reply`: the body, and then a line with
+/// the HTTP status (000: none) and the number of bytes that were sent.
 struct QueueOfRun {
   TemporaryDirectory folder;
   fs::path run = folder / "run";
@@ -132,7 +133,9 @@ TEST_CASE("docs/stability.md lists the fields of a message to a webhook") {
   CHECK(static_cast<std::size_t>(std::count(list.begin(), list.end(), '`')) == 2 * fields.size());
 }
 
-TEST_CASE("a reply to curl that is too large has its status, and a problem in place of its body") {
+TEST_CASE(
+    "if a server's reply is too large, send_by_curl() returns its status, and a problem and no "
+    "body") {
   const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -216,7 +219,7 @@ TEST_CASE("a placeholder inside a field of the notice is not replaced in a comma
         std::vector<std::string>{"mail", "-s", "{job} failed!", "failed", "{other}", "{"});
 }
 
-TEST_CASE("an address to which dlrun sends nothing is refused, and the reason does not quote it") {
+TEST_CASE("an invalid or forbidden address is refused, and the reason does not quote it") {
   for (const char* url : {"https://hooks.slack.com/services/T/B/x", "http://127.0.0.1:8080/a?b=c"})
     CHECK(address_problem(url).empty());
   for (const char* url :
@@ -256,8 +259,8 @@ TEST_CASE("the settings of curl quote all that is sent, follow no redirect and a
 }
 
 TEST_CASE_FIXTURE(QueueOfRun,
-                  "a notice waits in a file that only its owner can read, and is removed with the "
-                  "address when it is sent") {
+                  "only the owner can read a waiting notice; sending it removes its file and that "
+                  "of the address") {
   put();
   CHECK(permissions_of(run / "notify") == 0700);
   for (const auto& entry : fs::directory_iterator(run / "notify"))
@@ -358,7 +361,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "the address stays while another sender has claime
 
 TEST_CASE_FIXTURE(
     QueueOfRun,
-    "a notice that is queued while another one is sent keeps the address of the webhook") {
+    "a sender keeps the file of the address if a notice was queued while it sent another one") {
   put();
   fs::remove(run / "notify" / "address");
   // put() writes the address again after send() has begun.

@@ -153,7 +153,7 @@ TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the
 
 TEST_CASE(
     "a later part of a heterogeneous job has the options of its nodes, not those of the job") {
-  std::size_t planned_keys = 0;
+  std::size_t planned_key_count = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     CAPTURE(row.path);
@@ -177,9 +177,9 @@ TEST_CASE(
     CHECK(has_option(plan->directives));
     CHECK_MESSAGE(has_option(plan->later_parts[0]) == (row.option.scope != SbatchScope::kWholeJob),
                   row.option.name, ": see SbatchScope in spec_keys.h");
-    ++planned_keys;
+    ++planned_key_count;
   }
-  CHECK(planned_keys >= 20);
+  CHECK(planned_key_count >= 20);
 }
 
 TEST_CASE(

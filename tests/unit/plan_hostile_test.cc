@@ -332,7 +332,7 @@ TEST_CASE("hostile strings arrive byte for byte in the command and the variables
 }
 
 /// Returns true if dlrun parses the values of a key as a size, a time, a word of a list, or a
-/// number of nodes or GPUs. A plain number is not among them.
+/// number of nodes or GPUs. Returns false if the values are plain numbers.
 bool is_parsed(const KeyRow& row) {
   constexpr std::array kParsed{Format::kChoice, Format::kTimeLimit, Format::kDuration,
                                Format::kMemory, Format::kInterval};
@@ -367,7 +367,7 @@ TEST_CASE(
         !is_number)
       keys.emplace_back(row.path);
   }
-  std::size_t rendered = 0;
+  std::size_t rendered_count = 0;
   for (const std::string& key : keys) {
     for (const std::string& string : hostile_strings(canary)) {
       LoadRequest request;
@@ -387,23 +387,23 @@ TEST_CASE(
       if (!plan) continue;
       const auto script = render_script(*plan);
       if (!script) continue;
-      ++rendered;
+      ++rendered_count;
       INFO(key << " " << printable(string.substr(0, 80)));
       // The directives come before all other lines, and a string adds no line.
-      std::size_t directives = 0;
+      std::size_t directive_count = 0;
       bool is_head = true;
       for (std::string_view line : split(*script, '\n')) {
         if (line.starts_with("#SBATCH")) {
           CHECK(is_head);
-          ++directives;
+          ++directive_count;
         } else if (!line.starts_with("#!")) {
           is_head = false;
         }
       }
-      CHECK(directives == plan->directives.size());
+      CHECK(directive_count == plan->directives.size());
     }
   }
-  CHECK(rendered > 500);
+  CHECK(rendered_count > 500);
 }
 
 TEST_CASE(
@@ -413,16 +413,16 @@ TEST_CASE(
   const auto begin = script.find("\nPARSED_BY_DLRUN = {");
   REQUIRE(begin != std::string::npos);
   const std::string parsed = script.substr(begin, script.find("}\n", begin) - begin);
-  std::size_t checked = 0;
+  std::size_t checked_count = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || !is_parsed(row)) continue;
     CHECK_MESSAGE(parsed.find(fmt::format("\"{}\": ", row.path)) != std::string::npos,
                   "add a valid value of ", row.path,
                   " to PARSED_BY_DLRUN of tests/e2e/hostile_strings.py, so that the test can show "
                   "that the key does not refuse everything");
-    ++checked;
+    ++checked_count;
   }
-  CHECK(checked >= 9);
+  CHECK(checked_count >= 9);
 }
 
 }  // namespace

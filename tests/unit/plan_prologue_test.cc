@@ -112,7 +112,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "without conda the job ends, and the advice depends on whether the spec names its module") {
+    "without conda the job ends, and the advice depends on whether the spec names the module of "
+    "conda") {
   const FakeMachine machine;
   fs::remove(machine.path("bin/conda"));
   const auto ran = machine.run("  conda: my-env\n");

@@ -112,7 +112,7 @@ TEST_CASE(
 TEST_CASE(
     "every option of sbatch in the key table has a row for slurmrestd, except those of the uenv "
     "plugin") {
-  std::size_t options = 0;
+  std::size_t option_count = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     // A plugin of sbatch adds these two options, so slurmrestd refuses them (docs/slurmrestd.md).
@@ -121,9 +121,9 @@ TEST_CASE(
                   " is refused for slurmrestd: add a row for ", row.option.name,
                   " to launcher/plan/rest_fields.cc; if slurmrestd has no such field, RestKind "
                   "kRefused with the reason");
-    ++options;
+    ++option_count;
   }
-  CHECK(options >= 30);
+  CHECK(option_count >= 30);
 }
 
 TEST_CASE(
@@ -211,7 +211,7 @@ TEST_CASE(
   CHECK(job["tres_per_task"] == "cpu:4,gres/gpu:1");
 }
 
-TEST_CASE("from v0.0.40 on flags, lists and signals have the names of the later API") {
+TEST_CASE("from v0.0.40 on, flags, lists and signals have other names than in v0.0.38") {
   const auto job_of_v42 = [](std::string_view script) {
     return job_of(script, {}, RestVersion::k42);
   };
@@ -245,7 +245,7 @@ TEST_CASE("from v0.0.40 on flags, lists and signals have the names of the later 
   CHECK(job["time_limit"]["infinite"] == true);
 }
 
-TEST_CASE("a malformed value is refused, and the expected form is named") {
+TEST_CASE("a malformed value is refused, and the error says which form is expected") {
   for (const char* bad : {"--ntasks=many", "--time=soon", "--mem=much", "--signal=@5",
                           "--signal=X:USR1", "--gpus-per-task=a100", "--nice=low",
                           "--kill-on-invalid-dep=perhaps", "--gres-flags=odd", "--delay-boot=x"}) {

@@ -463,7 +463,7 @@ TEST_CASE(
     "once") {
   PlanInputs in_existing_allocation = inputs();
   in_existing_allocation.uses_existing_allocation = true;
-  std::size_t planned_keys = 0;
+  std::size_t planned_key_count = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     CAPTURE(row.path);
@@ -480,9 +480,9 @@ TEST_CASE(
                             row.option.scope == SbatchScope::kRankRequest;
     CHECK_MESSAGE(found == (is_of_step ? 1 : 0), row.option.name,
                   ": see SbatchScope in spec_keys.h");
-    ++planned_keys;
+    ++planned_key_count;
   }
-  CHECK(planned_keys >= 25);
+  CHECK(planned_key_count >= 25);
 }
 
 TEST_CASE("salloc gets the directives, except those for batch jobs only") {

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of programs that stands first in PATH until the end of the test. is_only: PATH has no
+/// A folder of programs that stands first in PATH while this object exists. is_only: PATH has no
 /// other folder.
 class OwnPrograms {
  public:
@@ -52,10 +52,10 @@ class OwnPrograms {
   std::string before_;
 };
 
-// No file of accounts has these numbers. Each test of unix_account_of() has its own, because the
-// process remembers the answers.
+// No file of accounts has these numbers. Each test of unix_account_of() has numbers of its own,
+// because the process remembers the answers.
 constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kKnownOnlyToIdCommand = 3'999'999'990,
-                kCounted = 3'999'999'980;
+                kWithCountedLookUps = 3'999'999'980;
 
 /// A server with one file, and a folder into which it is downloaded.
 struct DownloadScene {
@@ -153,11 +153,12 @@ TEST_CASE("portable: the answers about a user are remembered, even if no program
   const TemporaryDirectory folder;
   const OwnPrograms programs;
   const std::string note = "echo \"$0 $1\" | sed 's|.*/||' >>" + (folder / "asked").string() + "\n";
-  programs.add("getent", note + "[ $2 = " + std::to_string(kCounted) + " ] && echo a:x:$2:5::/:\n");
+  programs.add("getent", note + "[ $2 = " + std::to_string(kWithCountedLookUps) +
+                             " ] && echo a:x:$2:5::/:\n");
   programs.add("id", note + "exit 1\n");
   for (int i = 0; i < 3; ++i) {
-    CHECK(unix_account_of(kCounted)->name == "a");
-    CHECK_FALSE(unix_account_of(kCounted + 1).has_value());
+    CHECK(unix_account_of(kWithCountedLookUps)->name == "a");
+    CHECK_FALSE(unix_account_of(kWithCountedLookUps + 1).has_value());
   }
   CHECK(*read_file(folder / "asked", 4096) == "getent passwd\ngetent passwd\nid -un\n");
 }
@@ -228,9 +229,9 @@ TEST_CASE(
     "request") {
   const PythonServer server;
   server.serve("f", "secret");
-  int checks = 0;
+  int check_count = 0;
   auto client = HttpClient::to(address_of(server), [&](int socket) -> Result<> {
-    ++checks;
+    ++check_count;
     struct stat info {};
     CHECK(::fstat(socket, &info) == 0);
     CHECK(S_ISSOCK(info.st_mode));
@@ -243,7 +244,7 @@ TEST_CASE(
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kRefused);
   CHECK(refused.error().message == "somebody else listens there");
-  CHECK(checks == 1);
+  CHECK(check_count == 1);
   CHECK(server.requests().empty());
 }
 

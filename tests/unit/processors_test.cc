@@ -61,7 +61,7 @@ TEST_CASE("processors: a damaged cgroup file means no quota") {
   CHECK(cpu_quota("no group\n:\n", mount.path()) == std::nullopt);
 }
 
-TEST_CASE("processors: a quota is rounded down to whole processors, but at least one") {
+TEST_CASE("processors: a quota is rounded down to whole processors, but never to zero") {
   CHECK(usable_processors(8, std::nullopt) == 8);
   CHECK(usable_processors(8, 2.9) == 2);
   CHECK(usable_processors(8, 0.5) == 1);

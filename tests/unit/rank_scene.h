@@ -25,20 +25,20 @@ struct RankScene : RankOutlet {
   /// The orders about processes, oldest first: "start", "kill", "TERM tree", and signals by their
   /// number, such as "signal 10".
   std::vector<std::string> orders;
-  int beats = 0;
-  bool program_is_stopped = false;
-  bool is_any_alive = true;  ///< true if a kill finds a living process
+  int beat_count = 0;
+  bool program_is_suspended = false;  ///< suspended, as by SIGSTOP; the program has not ended
+  bool is_any_alive = true;           ///< true if a kill finds a living process
   Clock::time_point now{std::chrono::hours(1)};
   RankState state{*this, now};
 
   void send(const MessageToLead& message) override { sent.push_back(json_of(message)); }
-  void send_beat(Clock::time_point) override { ++beats; }
+  void send_beat(Clock::time_point) override { ++beat_count; }
   void say(std::string_view line) override { printed.emplace_back(line); }
   void start_program() override {
     orders.emplace_back("start");
     state.on_program_start();
   }
-  void look_at_program() override { state.on_look(program_is_stopped); }
+  void look_at_program() override { state.on_look(program_is_suspended); }
   void signal_program(int signal) override { orders.push_back("signal " + std::to_string(signal)); }
   void end_processes() override { orders.emplace_back("TERM tree"); }
   void kill_processes() override {

@@ -137,8 +137,8 @@ class Relay : public RelayHandler {
  public:
   explicit Relay(bool answers = true)
       : answers_(answers),
-        near(RelayMux::End::kOpens, trunk_.ours.get(), trunk_.ours.get(), *this),
-        far(RelayMux::End::kAccepts, trunk_.theirs.get(), trunk_.theirs.get(), *this) {}
+        near(RelayMux::Role::kOpens, trunk_.ours.get(), trunk_.ours.get(), *this),
+        far(RelayMux::Role::kAccepts, trunk_.theirs.get(), trunk_.theirs.get(), *this) {}
 
   void on_greeting() override { is_greeted = true; }
   void on_open(std::uint32_t channel, std::uint16_t port) override {
@@ -279,7 +279,7 @@ TEST_CASE(
   Relay relay;
   relay.settle();
   SocketPair trunk;
-  RelayMux far(RelayMux::End::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);
+  RelayMux far(RelayMux::Role::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);
   std::string bytes;
   append_open(bytes, 5, 80);
   append_open(bytes, 5, 80);
@@ -288,7 +288,7 @@ TEST_CASE(
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message == "dlrun asked for channel 5, which is open already");
   SocketPair other;
-  RelayMux near(RelayMux::End::kOpens, other.ours.get(), other.ours.get(), relay);
+  RelayMux near(RelayMux::Role::kOpens, other.ours.get(), other.ours.get(), relay);
   other.theirs.reset();
   CHECK(near.run_once({}, milliseconds(0)).value() == false);
 }
@@ -296,7 +296,7 @@ TEST_CASE(
 TEST_CASE("a relay that has no room for a connection refuses only this connection") {
   Relay relay(false);
   SocketPair trunk;
-  RelayMux far(RelayMux::End::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);
+  RelayMux far(RelayMux::Role::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);
   constexpr auto kTooMany = static_cast<std::uint32_t>(kMostRelayConnections + 1);
   std::string bytes;
   for (std::uint32_t channel = 1; channel <= kTooMany; ++channel) append_open(bytes, channel, 80);

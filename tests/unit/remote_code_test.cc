@@ -109,7 +109,7 @@ TEST_CASE("a host's answer about its mirror is read, and a malformed one is refu
 }
 
 TEST_CASE(
-    "a mirror is current until rsync would notice a changed file, or until a deleted file is there "
+    "a mirror is not current if rsync would notice a changed file, or if a deleted file is there "
     "again") {
   TemporaryDirectory folder;
   const auto here = folder.path() / "here", there = folder.path() / "code-1";

@@ -46,7 +46,7 @@ struct HostFileScene {
 
 }  // namespace
 
-TEST_CASE("a host gets dlrun again after the trainer was installed here") {
+TEST_CASE("dlrun is copied to a host again after the trainer was installed on this machine") {
   const TemporaryDirectory root;
   Context context;
   context.bin_dir = root.path() / "bin";

@@ -162,7 +162,7 @@ TEST_CASE("the page of a completed run has its results, timeline, curves, ranks 
     CHECK(page.find(fmt::format("<figcaption><b>{}</b>", title)) != std::string::npos);
   }
   CHECK(page.find("GPU utilisation") == std::string::npos);  // no utilisation was reported
-  CHECK(page.find("38 of 38") != std::string::npos);         // rank 1, among the slow ranks
+  CHECK(page.find("38 of 38") != std::string::npos);         // rank 1 is slow in all 38 samples
   CHECK(page.find("abc123, clean") != std::string::npos);
   write(folder / "provenance.json", R"({"git":{"commit":"abc123","note":"no diff: too slow"}})");
   CHECK(report_page(report_of(folder), "now").find("abc123, changes unknown (no diff: too slow)") !=
@@ -464,8 +464,7 @@ TEST_CASE("a resolved spec becomes a list of keys and values") {
 }
 
 TEST_CASE(
-    "a resolved spec that is not YAML, or has anchors, gives an error with its place instead of "
-    "keys") {
+    "a resolved spec that is not YAML, or has anchors, gives no keys but an error with the line") {
   const auto torn = flat_keys("name: x\nodd: \"un\n");
   REQUIRE_FALSE(torn);
   CHECK(torn.error().code == Errc::kInvalid);

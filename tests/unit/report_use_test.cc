@@ -358,10 +358,10 @@ TEST_CASE("the energy of a run with a chain is that of all its jobs") {
   submission.token = std::string(32, 'a');
   submission.job.id = "42";
   submission.state = Submission::State::kSubmitted;
-  submission.chain_jobs = 2;
+  submission.chain_job_count = 2;
   REQUIRE(write_submission(run, submission));
   submission.job.id = "43";
-  submission.chain_jobs = 0;
+  submission.chain_job_count = 0;
   REQUIRE(write_submission(run / "chain-1", submission));
   const auto sacct = folder / "sacct";
   // A cluster with another name has a job of the same id.

@@ -81,7 +81,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an unedited script whose own lines begin with '#: ' counts as edited") {
-  // The line '#: mine' looks like the line with the facts, so dlrun finds no spec in the script.
+  // The line '#: mine' looks like the line `#: {...}`, but has no JSON, so dlrun finds no spec.
   const std::string text =
       with_carried_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
   CHECK(is_unedited(text) == false);

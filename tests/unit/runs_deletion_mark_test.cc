@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(
     InterruptedFixture,
     "an empty directory that an interrupted deletion left is removed, although it has no mark") {
   fs::remove_all(renamed / "ckpt");
-  CHECK(finish_deletions(runs).done.left == 0);
+  CHECK(finish_deletions(runs).done.undeleted_count == 0);
   CHECK(entry_count() == 0);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE_FIXTURE(InterruptedFixture,
 TEST_CASE_FIXTURE(DeletionFixture,
                   "after a deletion that is killed at any time, the next one finds the whole run "
                   "or deletes the rest") {
-  int whole = 0, finished = 0;
+  int whole_count = 0, finished_count = 0;
   std::chrono::microseconds duration{0};  // of the deletion that is not killed
   constexpr int kKills = 60;
   for (int i = -1; i < kKills; ++i) {
@@ -161,17 +161,17 @@ TEST_CASE_FIXTURE(DeletionFixture,
     CAPTURE(i);
     static_cast<void>(finish_deletions(runs).done);
     if (fs::exists(run.path)) {
-      ++whole;
+      ++whole_count;
       CHECK(fs::exists(run.path / "ckpt" / "19"));
       CHECK(index.find(run.id).has_value());
       CHECK(remove(run).has_value());
     } else {
-      ++finished;
+      ++finished_count;
       CHECK(entry_count() == 0);
     }
     CHECK(entry_count() == 0);
   }
-  MESSAGE("whole: ", whole, ", finished: ", finished);
+  MESSAGE("whole: ", whole_count, ", finished: ", finished_count);
 }
 
 }  // namespace dlrun

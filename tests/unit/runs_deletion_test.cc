@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(
   CHECK(size.checkpoint_bytes < 300'000);
   const auto done = remove(run);
   REQUIRE(done.has_value());
-  CHECK(done->left == 0);
+  CHECK(done->undeleted_count == 0);
   CHECK(done->freed.files == size.files);
   CHECK(done->freed.bytes == size.bytes);
   CHECK(entry_count() == 0);
@@ -176,7 +176,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable ar
   REQUIRE(::chmod((run.path / "read-only").c_str(), 0500) == 0);
   const auto done = remove(run);
   REQUIRE(done.has_value());
-  CHECK(done->left == 0);
+  CHECK(done->undeleted_count == 0);
   CHECK(entry_count() == 0);
 }
 
@@ -213,15 +213,15 @@ TEST_CASE_FIXTURE(
     DeletionFixture,
     "the state is checked again if the run's files change, and a run that keeps changing stays") {
   const auto run = make_run(kOlder);
-  int calls = 0;
+  int check_count = 0;
   REQUIRE(remove(run, [&] {
-            if (++calls == 1) put(run.path / "events.jsonl", "");
+            if (++check_count == 1) put(run.path / "events.jsonl", "");
             return Result<RunState>(RunState::kCompleted);
           }).has_value());
-  CHECK(calls == 2);
+  CHECK(check_count == 2);
   const auto busy = make_run(kNewer);
   const auto refused = remove(busy, [&] {
-    put(busy.path / "attempt", std::to_string(++calls));
+    put(busy.path / "attempt", std::to_string(++check_count));
     return Result<RunState>(RunState::kCompleted);
   });
   REQUIRE_FALSE(refused.has_value());
@@ -234,7 +234,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "a run that a job claims during its deletion is deleted whole or stays whole") {
-  int undeleted = 0, deleted = 0;
+  int kept_count = 0, deleted_count = 0;
   for (int i = 0; i < 300; ++i) {
     const std::string id = fmt::format("mnist-20261121-120000-{:04x}", i);
     const auto run = make_run(id);
@@ -253,23 +253,23 @@ TEST_CASE_FIXTURE(DeletionFixture,
     // A deleted run may have been claimed, too: if the claim was written before the check ended,
     // the check has seen it.
     if (done) {
-      ++deleted;
+      ++deleted_count;
       CHECK_FALSE(fs::exists(run.path));
     } else {
-      ++undeleted;
+      ++kept_count;
       CHECK(is_claimed);
       CHECK(fs::exists(run.path / "claim"));
       CHECK(fs::exists(run.path / "submission.json"));
       CHECK(index.find(id).has_value());
     }
   }
-  MESSAGE("not deleted: ", undeleted, ", deleted: ", deleted);
-  CHECK(undeleted + deleted == 300);
+  MESSAGE("not deleted: ", kept_count, ", deleted: ", deleted_count);
+  CHECK(kept_count + deleted_count == 300);
 }
 
-TEST_CASE_FIXTURE(
-    DeletionFixture,
-    "a thread that swaps a directory and a link leads the deletion to no other file") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a thread that swaps a directory and a link cannot make the deletion remove "
+                  "files behind the link") {
   for (int i = 0; i < 40; ++i) {
     const auto run = make_run(fmt::format("mnist-20261121-120000-{:04x}", i));
     for (int file = 0; file < 50; ++file) {
@@ -328,12 +328,12 @@ TEST_CASE_FIXTURE(
     REQUIRE(lock.has_value());
     CHECK(has(remove(sweep).error().message, "another dlrun is submitting it"));
   }
-  int calls = 0;
+  int check_count = 0;
   CHECK(remove(sweep, [&] {
-          if (++calls == 1) put(point / "claim", "{}");
+          if (++check_count == 1) put(point / "claim", "{}");
           return Result<RunState>(RunState::kCompleted);
         }).has_value());
-  CHECK(calls == 2);  // the claim of a point counts as a change of the sweep
+  CHECK(check_count == 2);  // the claim of a point counts as a change of the sweep
   CHECK(entry_count() == 0);
 }
 
@@ -422,9 +422,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK(entry_count() == 0);
 }
 
-TEST_CASE_FIXTURE(
-    DeletionFixture,
-    "the lock of a submission is removed from its own directory, also after a renaming") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a submission's lock file is removed from the run's directory, even if the "
+                  "directory was renamed") {
   const auto run = make_run(kOlder);
   put(outside / "submission.lock", "kept");
   {
@@ -458,8 +458,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
-                  "runs whose folder is empty stay in the list, because its file system may not be "
-                  "mounted") {
+                  "runs stay in the index if the runs folder is empty, because its file system may "
+                  "not be mounted") {
   const auto run = make_run(kOlder);
   const auto other = make_run(kNewer);
   fs::remove_all(run.path);
@@ -590,7 +590,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "a mount inside a run is not deleted, and the
       return "cannot mount";
     if (!has_statx && !forbid_statx()) return "cannot forbid statx()";
     const auto done = remove(run, parts);
-    return done ? fmt::format("{} left: {}", done->left, done->why_left) : done.error().message;
+    return done ? fmt::format("{} left: {}", done->undeleted_count, done->first_undeleted)
+                : done.error().message;
   });
   if (!text) return;
   CHECK(*text == "1 left: " + mounted + ": it is a mount point");
@@ -612,7 +613,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read ar
   const pid_t child = ::fork();
   if (child == 0) {
     if (is_root && ::setuid(kOtherUser) != 0) ::_exit(2);
-    ::_exit(delete_contents(opened.get()).left == 0 ? 0 : 1);
+    ::_exit(delete_contents(opened.get()).undeleted_count == 0 ? 0 : 1);
   }
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
@@ -621,8 +622,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read ar
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
-                  "a run that was deleted by hand can be removed from the index, unless its folder "
-                  "is missing, too") {
+                  "a run that was deleted by hand can be removed from the index, unless the runs "
+                  "folder is missing, too") {
   const auto run = make_run(kOlder);
   CHECK_FALSE(remove_run_without_directory(index, run).has_value());
   fs::remove_all(run.path);

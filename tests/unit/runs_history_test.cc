@@ -23,7 +23,8 @@ std::string event_line(int second, const std::string& kind, Json fields = Json::
   return to_checked_line(event);
 }
 
-/// Returns a row of ranks.json. A slow rank 9 is 40 steps behind, all other ranks none.
+/// Returns a row of ranks.json. The lag is 40 steps if the row is of rank 9 and is_slow is true,
+/// and 0 otherwise.
 std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, double rss_gb = 1,
                      double work_ms = 5) {
   return fmt::format("[{},0,{},{},null,null,null,100,{},{},{},{}]", rank, cpu,

@@ -159,7 +159,7 @@ TEST_CASE_FIXTURE(IndexFixture, "a prefix that fits several runs is refused with
   CHECK(several.error().message.find("00bb") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(IndexFixture, "no run is found for a text that names none") {
+TEST_CASE_FIXTURE(IndexFixture, "a text that names no run is an error") {
   for (const char* text : {"nothing", "4", "", "runs", "../..", "\x1b[31m"}) {
     CAPTURE(text);
     const auto run = resolve(text);

@@ -19,13 +19,13 @@ namespace {
 class FakeExecutor final : public Executor {
  public:
   Result<std::optional<JobId>> answer = std::nullopt;
-  int find_calls = 0;
+  int find_call_count = 0;
 
   Result<> check(const SubmitRequest&) override { throw std::logic_error("checked"); }
   Result<JobId> submit(const SubmitRequest&) override { throw std::logic_error("submitted again"); }
   Result<std::string> test(const SubmitRequest&) override { throw std::logic_error("tested"); }
   Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
-    ++find_calls;
+    ++find_call_count;
     CHECK(comment == "dlrun:00112233445566778899aabbccddeeff");
     return answer;
   }
@@ -47,8 +47,8 @@ Submission intent() {
 }  // namespace
 
 TEST_CASE(
-    "the start folder and dependency that a journal has no field for are read from its command "
-    "line") {
+    "start folder and dependency are read from a journal's command line if the journal lacks their "
+    "fields") {
   const TemporaryDirectory run;
   REQUIRE(write_file_atomic(run / "submission.json",
                             R"({"token":"00112233445566778899aabbccddeeff","state":"submitted",)"
@@ -117,7 +117,7 @@ TEST_CASE("the job's own claim settles a submission without a query to Slurm") {
           .has_value());
   FakeExecutor executor;
   CHECK(find_and_record_outcome(run.path(), intent(), executor)->job.id == "43");
-  CHECK(executor.find_calls == 0);
+  CHECK(executor.find_call_count == 0);
 }
 
 TEST_CASE("another submission's claim does not settle a submission") {
@@ -129,7 +129,7 @@ TEST_CASE("another submission's claim does not settle a submission") {
   FakeExecutor executor;
   CHECK(find_and_record_outcome(run.path(), intent(), executor)->state ==
         Submission::State::kIntent);
-  CHECK(executor.find_calls == 1);
+  CHECK(executor.find_call_count == 1);
 }
 
 TEST_CASE("while the controller does not answer, a submission stays open") {

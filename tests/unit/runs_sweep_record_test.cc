@@ -71,12 +71,12 @@ RunState sweep_state(std::initializer_list<RunState> states) {
 /// An executor that finds no job, and counts the searches.
 class ExecutorWithoutJobs final : public Executor {
  public:
-  int find_calls = 0;
+  int find_call_count = 0;
   Result<> check(const SubmitRequest&) override { return {}; }
   Result<JobId> submit(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::string> test(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
-    ++find_calls;
+    ++find_call_count;
     return std::nullopt;
   }
   Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
@@ -321,7 +321,7 @@ TEST_CASE(
   REQUIRE((point.has_value() && point->has_value()));
   CHECK(find_and_record_outcome(f.path_of_point(2), **point, slurm)->state ==
         Submission::State::kIntent);
-  CHECK(slurm.find_calls == 1);
+  CHECK(slurm.find_call_count == 1);
   SweepRecordFixture::put(f.path_of_point(0) / "claim",
                           R"({"cluster":"c","job":"90_0","token":"another"})");
   CHECK(find_and_record_outcome(f.path_of_point(2), **point, slurm)->state ==
@@ -332,12 +332,12 @@ TEST_CASE(
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");
   CHECK((*read_submission(array))->job.id == "90");
-  CHECK(slurm.find_calls == 2);
+  CHECK(slurm.find_call_count == 2);
   // An array that was never submitted has no token to look for.
   const auto unsent = read_submission(f.path_of_point(1));
   CHECK(find_and_record_outcome(f.path_of_point(1), **unsent, slurm)->state ==
         Submission::State::kIntent);
-  CHECK(slurm.find_calls == 2);
+  CHECK(slurm.find_call_count == 2);
 }
 
 TEST_CASE_FIXTURE(SweepRecordFixture, "the newest sweep is found even if other runs are newer") {

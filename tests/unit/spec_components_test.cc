@@ -230,7 +230,7 @@ TEST_CASE(
             .spec.environment.uv_project.has_value());
 }
 
-TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
+TEST_CASE("keys that the parts of a heterogeneous job cannot have are refused") {
   const auto check_refusal = [](std::string_view second, std::string_view more,
                                 std::string_view message) {
     const std::string found = refused(

@@ -390,12 +390,11 @@ TEST_CASE(
             "uses a spare node; add node_failure to retry.on"));
 }
 
-TEST_CASE(
-    "train.lr_decay: step needs train.lr_steps, and train.augment: none excludes the others") {
+TEST_CASE("train.lr_decay: step needs train.lr_steps, and train.augment: none cannot be combined") {
   CHECK(
       has(refused_with("train: {lr_decay: step}\n"), "train.lr_decay: step needs train.lr_steps"));
   CHECK(has(refused_with("train: {augment: [none, flip]}\n"),
-            "train.augment: none excludes all other changes"));
+            "train.augment: 'none' cannot be combined with other changes"));
 }
 
 TEST_CASE("with the trainer, retries without checkpoints cause a warning") {

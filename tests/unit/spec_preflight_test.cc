@@ -37,7 +37,7 @@ TEST_CASE("a check is a name or a shell line, and the resolved spec has the same
   CHECK(loaded(with_checks("{run: ./check.sh}")).spec.health.preflight.size() == 1);
 }
 
-TEST_CASE("a wrong check is refused with its place, and the message shows the right form") {
+TEST_CASE("the error for a wrong check has the line, and shows the right form") {
   for (const auto& [checks, words] :
        {std::pair("[disks]", "'disks' is not one of: gpu nccl rccl gloo disk clock binding fabric"),
         std::pair("[{run: \"\"}]", "run: the command is empty; write {run: ./check.sh}"),

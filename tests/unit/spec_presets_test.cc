@@ -78,8 +78,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "every built-in preset for a single program except trainer gives a plan, and none of them sets "
-    "a *_VISIBLE_DEVICES variable") {
+    "built-in presets that need only a command give a plan, and set no *_VISIBLE_DEVICES "
+    "variable") {
   int preset_count = 0;
   for (const EmbeddedFile& file : embedded_files()) {
     if (!file.name.starts_with("presets/")) continue;

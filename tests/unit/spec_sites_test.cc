@@ -365,7 +365,8 @@ TEST_CASE("a site file may use variables that are not set, and a malformed varia
 }
 
 TEST_CASE(
-    "more GPUs per node than any node of the site has is an error, whichever key requests them") {
+    "a request for more GPUs per node than the site's nodes have is an error, whichever key makes "
+    "it") {
   Sites sites;
   CHECK(has(refused(site_request("gpus_per_node: 16", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 16, but site 'juwels' has at most 4 "

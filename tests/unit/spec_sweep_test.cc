@@ -105,7 +105,7 @@ TEST_CASE("random numbers are within their range, and whole numbers if the key n
   }
 }
 
-TEST_CASE("all errors in swept values are reported together, each at its place") {
+TEST_CASE("all errors in swept values are reported together, each with its line and column") {
   const std::string text = errors_of(
       "sweep:\n  parameters:\n    train.lr: [0.1, fast]\n    train.lrr: [1]\n    train.batch: []\n "
       "   train.epochs: "
@@ -123,9 +123,9 @@ TEST_CASE("all errors in swept values are reported together, each at its place")
   CHECK(has(text,
             "exp.yaml:8:24: error: sweep.parameters: 1 is tried twice for 'train.seed'; the first "
             "is at line 8"));
-  CHECK(has(
-      text,
-      "exp.yaml:9:5: error: sweep.parameters: 'environment.vars' is a map: name an entry of it"));
+  CHECK(has(text,
+            "exp.yaml:9:5: error: sweep.parameters: 'environment.vars' is a map: sweep over one "
+            "entry of it"));
   CHECK(has(text, "exp.yaml:10:21: error: sweep.parameters: 'train.threads' has no value here"));
 }
 

@@ -56,7 +56,7 @@ struct HostileText {
   const char* what;
   std::function<std::string()>
       text;               ///< created just before its test, so that no other text is in memory
-  bool is_empty = false;  ///< true for a text without values, which the reader accepts
+  bool is_empty = false;  ///< true if the text has no values; the reader accepts such a text
 };
 
 /// Returns texts that are large in different ways. Without a sanitizer, all but two are within

@@ -159,7 +159,7 @@ TEST_CASE("the limit on nodes is exact, and an alias counts as all nodes of its 
         std::string::npos);
 }
 
-TEST_CASE("the limit on anchors is exact") {
+TEST_CASE("the limit on anchors is exact and counts different names") {
   const YamlLimits two_anchors{.bytes = 100, .levels = 9, .nodes = 9, .anchors = 2};
   CHECK(refusal("[&a x, &b y, &a z]", two_anchors).empty());
   CHECK(refusal("[&a x, &b y, &c []]", two_anchors).find("more than 2 anchors") !=
@@ -276,10 +276,10 @@ TEST_CASE("the error for a missing space after a key names the key and its line"
       {"r: 1\nname:k\ns: 2\n", 2, 6, missing},
       {"r: 1\nname:k\n", 2, 6, missing},
   });
-  CHECK(key_without_space("time:5m") == "time:");
+  CHECK(key_lacking_space("time:5m") == "time:");
   for (const char* other : {"time: 5m", "time:", "time", ":5m", "http://x", "12:30", "a::b", ""}) {
     INFO(other);
-    CHECK(key_without_space(other).empty());
+    CHECK(key_lacking_space(other).empty());
   }
 }
 
@@ -312,7 +312,8 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a syntax error has its place, what was expected and what to do") {
+TEST_CASE(
+    "a syntax error in YAML is reported with its position, what was expected and what to do") {
   check_refused({
       {"a: b: c", 1, 5, "'key: value'"},
       {"a: - b", 1, 4, "below their key"},

@@ -290,9 +290,9 @@ TEST_CASE_FIXTURE(ChainCluster,
                   "a few queries find the waiting job of a chain, however many jobs have ended") {
   submit_chain();
   Submission first = submitted->submissions.front();
-  first.chain_jobs = 20;
+  first.chain_job_count = 20;
   REQUIRE(write_submission(submitted->run.path, first).has_value());
-  for (std::int64_t number = 3; number < first.chain_jobs; ++number) {
+  for (std::int64_t number = 3; number < first.chain_job_count; ++number) {
     Submission later = submitted->follow_ups.back();
     later.job.id = std::to_string(7 + number);
     const auto journal = follow_up_path(submitted->run.path, number);

@@ -103,8 +103,8 @@ TEST_CASE_FIXTURE(Project,
 }
 
 TEST_CASE_FIXTURE(Project,
-                  "a changed uv.lock gets a new environment, the old environment stays, and the "
-                  "old uv.lock finds it again") {
+                  "a changed uv.lock gets a new environment, and if it is changed back, the old "
+                  "environment is used again") {
   REQUIRE(message(build("uv: .")).empty());
   const std::string first = current_version();
   const std::string lock = read_file(folder / "uv.lock", 1U << 20U).value_or("");
@@ -119,7 +119,7 @@ TEST_CASE_FIXTURE(Project,
 }
 
 TEST_CASE_FIXTURE(Project,
-                  "an outdated uv.lock is refused with uv's message and the key's place, and "
+                  "an outdated uv.lock is refused with uv's message and the line of the key, and "
                   "leaves no environment") {
   write("uv.lock", "version = 1\n");
   const auto problem = message(build("uv: ."));
@@ -164,8 +164,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Project,
-                  "an environment whose build is killed at its limit is refused with the tool's "
-                  "last lines and the key's place") {
+                  "the error for a build that is killed at its time limit has the tool's last "
+                  "lines and the line of the key") {
   fs::create_directory(folder / "tools");
   write("tools/uv", "#!/bin/bash\necho 'building wheel 7'\nexec sleep 1000\n");
   fs::permissions(folder / "tools/uv", fs::perms::owner_all);
@@ -194,7 +194,8 @@ TEST_CASE_FIXTURE(Project,
   CHECK(fs::file_size(folder / ".dlrun/uv.log") > (65U << 20U));
 }
 
-TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {
+TEST_CASE_FIXTURE(Project,
+                  "a missing tool and a missing file are refused with the line of the key") {
   context.env.set("PATH", "/usr/bin:/bin");
   const auto problems = [&](const std::string& environment) {
     return message(check_environments(context, experiment(environment), ModuleLoading::kAllowed));
@@ -267,9 +268,9 @@ TEST_CASE(
     "interruption") {
   const TemporaryDirectory folder;
   std::atomic<int> wait_count = 0;
-  const auto take = [&](const std::function<bool()>& is_unwanted) {
+  const auto take = [&](const std::function<bool()>& is_interrupted) {
     return BuildLock::take(
-        folder / "flock", [&] { ++wait_count; }, is_unwanted);
+        folder / "flock", [&] { ++wait_count; }, is_interrupted);
   };
   auto first = std::make_optional(take([] { return false; }));
   REQUIRE(first->has_value());

@@ -194,10 +194,9 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(*read_rehearsal(rehearsal.run.path));
 }
 
-TEST_CASE_FIXTURE(
-    RehearsalCluster,
-    "if the run cannot be submitted after its rehearsal, the error's command for the run has all "
-    "options and dependencies") {
+TEST_CASE_FIXTURE(RehearsalCluster,
+                  "the command that an error gives for submitting the run after its rehearsal has "
+                  "all options and dependencies") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
   options.set_arguments = {"name=my run"};

@@ -141,8 +141,8 @@ TEST_CASE("is_script() is true for a script, and false for a spec") {
 }
 
 TEST_CASE(
-    "a script's recorded image is the spec's if the script still uses it in enroot's form, and "
-    "otherwise none") {
+    "an edited script has the image of its spec if its text still names the image, also in "
+    "enroot's form") {
   Experiment experiment;
   CHECK(image_in_script(experiment, "#!/bin/bash\ntrue\n").empty());
   experiment.loaded.spec.container.image = "docker://nvcr.io/team/a:1";

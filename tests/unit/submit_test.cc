@@ -149,7 +149,7 @@ TEST_CASE_FIXTURE(Cluster,
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "the error for a key of `slurm` that sbatch does not know has the key's place, "
+                  "the error for a key of `slurm` that sbatch does not know has the key's line, "
                   "and no files are left") {
   write_program(
       "sbatch",
@@ -215,7 +215,7 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "the error for a partition that Slurm refuses has its place in the spec, and "
+                  "the error for a partition that Slurm refuses has the line of the spec, and "
                   "lists the existing partitions") {
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpo}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";

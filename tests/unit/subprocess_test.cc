@@ -78,7 +78,7 @@ TEST_CASE("a command that is no longer wanted gets one SIGTERM, and is waited fo
       shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
   int call_count = 0;
   // The first call is before the program's first line has arrived, the second call after it.
-  command.is_unwanted = [&call_count] { return ++call_count > 1; };
+  command.is_interrupted = [&call_count] { return ++call_count > 1; };
   const auto finished = run_command(command);
   REQUIRE(finished.has_value());
   CHECK(finished->out == "started\ntold\n");

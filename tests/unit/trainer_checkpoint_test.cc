@@ -136,7 +136,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a manifest with a changed position counts as damaged, and the message says that training "
+    "a manifest whose epoch was changed counts as damaged, and the message says that training "
     "starts anew") {
   const TemporaryDirectory folder;
   REQUIRE(checkpoints_in(folder).save(state_at(42), kTensorLayout));
@@ -356,8 +356,8 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
 }
 
 TEST_CASE(
-    "a full disk at several places of a save keeps the previous checkpoint valid, and leaves "
-    "nothing of the new one") {
+    "if the disk becomes full during a save, the previous checkpoint stays valid, and the new one "
+    "is removed") {
   // RLIMIT_FSIZE limits a file's size like a full disk. It is set in a child process, because it
   // cannot be raised again.
   const TemporaryDirectory folder;

@@ -27,9 +27,9 @@ constexpr std::size_t kClasses = 4;
 constexpr std::size_t kBatch = 6;
 const LayerTexts kMlp{"dense 7", "relu", "dense 5", "relu", "dense 4"};
 
-/// Networks that together contain every layer type. Layers with parameters precede each type, so
-/// that the gradients of these parameters pass through it. No relu gets an input of exactly 0,
-/// where it has no derivative.
+/// Networks that together contain every layer type. Each type comes after layers with parameters: a
+/// wrong gradient of its input makes the gradients of these parameters wrong. No relu gets an input
+/// of exactly 0, where it has no derivative.
 const std::vector<LayerTexts> kModels{
     kMlp,
     {"conv2d 3 3", "tanh", "conv2d 2 3 same", "sigmoid", "flatten", "dense 4"},
@@ -259,11 +259,11 @@ TEST_CASE_TEMPLATE(
           CHECK(network.output()[j] ==
                 doctest::Approx(outputs[i * kClasses + j]).epsilon(tolerance).scale(1));
       }
-      std::size_t wrong = 0;
+      std::size_t wrong_count = 0;
       for (std::size_t j = 0; j < sum.size(); ++j) {
-        if (whole[j] != doctest::Approx(sum[j]).epsilon(tolerance).scale(1)) ++wrong;
+        if (whole[j] != doctest::Approx(sum[j]).epsilon(tolerance).scale(1)) ++wrong_count;
       }
-      CHECK(wrong == 0);
+      CHECK(wrong_count == 0);
       run(0, 0);
       CHECK(std::ranges::all_of(network.gradients(), [](T gradient) { return gradient == 0; }));
       CHECK(kernels->synchronise().has_value());

@@ -147,8 +147,9 @@ TEST_CASE("--layers excludes --model, and further flags of training are parsed")
   CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())
             ->train.epochs_before_local_steps == 2.5);
   CHECK(parse_options(Words{"--local-steps=8"}, Env())->train.local_steps == 8);
-  CHECK(message_of({"--local-after=2"}) ==
-        "--local-after needs --local-steps N, the steps between averages, with N > 0");
+  CHECK(
+      message_of({"--local-after=2"}) ==
+      "--local-after needs --local-steps N with N > 0; N is the number of steps between averages");
   CHECK(message_of({"--local-after=2", "--local-steps=0"}).find("with N > 0") != std::string::npos);
   CHECK(parse_options(Words{"--trace-steps=20"}, Env())->train.trace_steps == 20);
   CHECK(parse_options(Words{}, Env())->train.trace_prefix == "trace/attempt-0");

@@ -66,8 +66,8 @@ TEST_CASE(
     if (const auto label = only_label(train, i); label >= 0)
       sums_of_example[static_cast<std::size_t>(label)] = band_sums(train, i);
   }
-  int right = 0;
-  int all = 0;
+  int right_count = 0;
+  int all_count = 0;
   for (std::size_t i = 0; i < test.size(); ++i) {
     const auto label = only_label(test, i);
     if (label < 0) continue;
@@ -79,11 +79,11 @@ TEST_CASE(
       return other.empty() ? 1e9 : sum;
     };
     const auto nearest = std::ranges::min_element(sums_of_example, {}, distance);
-    right += nearest - sums_of_example.begin() == label ? 1 : 0;
-    ++all;
+    right_count += nearest - sums_of_example.begin() == label ? 1 : 0;
+    ++all_count;
   }
-  CHECK(all > 80);
-  CHECK(right > 0.95 * all);
+  CHECK(all_count > 80);
+  CHECK(right_count > 0.95 * all_count);
 }
 
 TEST_CASE(

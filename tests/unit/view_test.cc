@@ -33,7 +33,7 @@ struct User {
     env.set("HOME", home.path().string());
     env.set("PATH", "/nowhere");
   }
-  /// Adds a run that has ended, with `log` as the log of its job; an empty `log` is no log.
+  /// Adds a run that has ended. Its job has the log `log`, or no log if `log` is empty.
   IndexEntry add_ended_run(const std::string& id, const std::string& state,
                            const std::string& log) {
     const auto folder = home / id;
@@ -92,7 +92,7 @@ TEST_CASE("each line of a labelled log has the label, however the log is cut int
   }
   LineLabeler none("");
   CHECK(none.label_lines(log) == log);
-  // A line that is longer than 64 KiB is cut, so that it does not fill the memory.
+  // A line that is longer than 64 KiB is divided into several, so that it does not fill the memory.
   LineLabeler endless("x ");
   CHECK(endless.label_lines(std::string(200'000, '.')).size() > 100'000);
 }
@@ -283,11 +283,11 @@ TEST_CASE_FIXTURE(
   write(sweep.path / "sweep.json", sweep_json(record));
   write_end(0);
   REQUIRE(::chown(sweep.path.c_str(), kOtherUser, kOtherUser) == 0);
-  const auto refused = refuse_to_wait_for_foreign(sweep);
+  const auto refused = check_can_wait_for(sweep);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kUsage);
   write_end(1);
-  CHECK(refuse_to_wait_for_foreign(sweep).has_value());
+  CHECK(check_can_wait_for(sweep).has_value());
   const auto status = RunInspector(env).inspect(sweep.path);
   REQUIRE(status.has_value());
   CHECK(exit_code_of_state(*status) == kExitRunFailed);
@@ -404,8 +404,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a sweep shows its total cost, and one with sweep.ask the cost of a point unless points set "
-    "resources") {
+    "a sweep shows its total cost; a sweep with sweep.ask shows the cost of one point, or none if "
+    "it "
+    "varies a key of resources") {
   SweepPlan sweep;
   sweep.points.resize(2);
   for (PlannedPoint& point : sweep.points) {
@@ -424,7 +425,8 @@ TEST_CASE(
   CHECK(points_and_cost_text(sweep) == "the program chooses the points, 4 at once");
 }
 
-TEST_CASE("--attempt and --component need ranks, and a list of ranks or `all` is parsed") {
+TEST_CASE(
+    "--attempt and --component are refused without --rank, which takes a list of ranks or `all`") {
   const auto message = [](const std::string& list, std::optional<std::int64_t> attempt,
                           const std::string& component) {
     const auto chosen = parse_chosen_ranks(list, attempt, component);

@@ -22,7 +22,7 @@ inline constexpr KeyRow kDataKeys[] = {
               "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6}]"},
   {.path = "stage", FIELD(stage),
    .help = "On each node, the agent of the lowest rank copies this data to the node before any "
-           "program starts. `from` is a file or a folder. `to` is the place on the node: a "
+           "program starts. `from` is a file or a folder. `to` is the path on the node: a "
            "variable of the node and a path, such as $TMPDIR/data. With `unpack: true`, `from` is "
            "a tar archive, and `to` is the folder of its contents. A later attempt on the node "
            "copies the data again only if the source or the copy has changed (size and time). In "

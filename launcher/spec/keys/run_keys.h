@@ -66,7 +66,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "uncorrected memory errors (rocm-smi does not report them). disk: the run's folder, "
            "$TMPDIR and /dev/shm accept a file. clock: the clock is within five seconds of the "
            "first node's clock. nccl: all ranks, each on its GPU, do an all-reduce of four MiB "
-           "over NCCL within a minute with correct sums; dlrun names a rank that does not arrive, "
+           "over NCCL within a minute with correct sums; dlrun names a rank that does not join, "
            "and its node. rccl: the same check with RCCL, for AMD GPUs. gloo: the same check with "
            "CPUs and the network only. Give at most one of nccl, rccl and gloo. binding: the rank "
            "may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "

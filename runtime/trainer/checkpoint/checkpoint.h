@@ -58,8 +58,8 @@ struct TrainingState {
   std::vector<float> running_statistics;
   /// One array per name, as long as `parameters`, or with one element per tensor.
   std::vector<std::vector<float>> optimizer_arrays;
-  /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; an offset
-  /// within an epoch is then valid only for the same ranks and files. Otherwise empty.
+  /// Empty, unless every rank reads its own files: then the number of samples of each rank
+  /// (Sampler::Options). An offset within an epoch is then valid only for the same ranks and files.
   std::vector<std::size_t> rank_samples = {};
   /// With Sharding::kEpoch: the number of ranks, all of which had reached `position` in their own
   /// epochs. Otherwise 1.
@@ -87,10 +87,10 @@ class CheckpointFolder {
   /// Fails with kIo (the message names the file and the reason), with the error of
   /// check_may_commit, or with kInvalid if load_newest() would not accept the checkpoint, for
   /// example because the model has too many tensors. After these failures the checkpoints of other
-  /// steps are unchanged, and the new checkpoint is removed. The new checkpoint is not removed if
-  /// check_may_commit fails, because the directory may then belong to another attempt. If only
-  /// writing `latest` or listing the older checkpoints failed, the new checkpoint remains, and the
-  /// message says so.
+  /// steps are unchanged, and the new checkpoint is removed, with one exception: if
+  /// check_may_commit fails, its directory remains, because the directory may belong to another
+  /// attempt. If only writing `latest` or listing the older checkpoints failed, the new checkpoint
+  /// remains, and the message says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each

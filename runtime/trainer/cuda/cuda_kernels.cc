@@ -110,8 +110,8 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] DeviceData upload(const Dataset& data) override {
     DeviceData result{nullptr, nullptr, data.size(), data.features, data.classes, data.label_width};
     if (data.images.size() + data.labels.size() <= data_limit_bytes()) {
-      result.images = copy_on_gpu(data.images);
-      result.labels = copy_on_gpu(data.labels);
+      result.images = make_gpu_copy(data.images);
+      result.labels = make_gpu_copy(data.labels);
     }
     result.is_streamed = result.images == nullptr || result.labels == nullptr;
     if (result.is_streamed) {
@@ -309,9 +309,11 @@ class CudaKernels final : public Kernels<float> {
     return std::min(free - std::min(free, total / 4), options_.max_data_bytes);
   }
 
-  /// Copies data to the GPU. Returns nullptr if the memory is not free any more, for example
-  /// because another process has allocated it, and after any other error, which status_ then holds.
-  [[nodiscard]] std::shared_ptr<std::uint8_t> copy_on_gpu(const std::vector<std::uint8_t>& bytes) {
+  /// Allocates memory on the GPU and copies data to it. Returns nullptr if the memory is not free
+  /// any more, for example because another process has allocated it, and after any other error,
+  /// which status_ then holds.
+  [[nodiscard]] std::shared_ptr<std::uint8_t> make_gpu_copy(
+      const std::vector<std::uint8_t>& bytes) {
     auto [memory, code] = allocate_raw(bytes.size());
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clear the error, or the next launch would report it

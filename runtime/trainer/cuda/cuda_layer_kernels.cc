@@ -253,8 +253,9 @@ class CudaLayerKernels final : public LayerKernels<float> {
   double add_up_over_ranks(std::size_t rows, std::size_t channels,
                            const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
-    // If this rank's device has failed, this rank contributes its number of rows and sums without
-    // meaning, so that the other ranks do not wait in vain. Its next check finds the failure.
+    // If this rank's device has failed, this rank still takes part, so that the other ranks do not
+    // wait in vain: it sends its number of rows, and sums that mean nothing. Its next check finds
+    // the failure.
     host_sums_.assign(2 * channels + 1, 0);
     const std::size_t bytes = 2 * channels * sizeof(double);
     if (sums_.data() != nullptr) device_.copy_to_host(host_sums_.data(), sums_.data(), bytes);

@@ -11,11 +11,11 @@
 namespace dlrun::trainer::cuda {
 
 /// Captures the operations that are queued on a stream, and then launches them together as one
-/// graph. Each step except the first of its kind is captured anew, because its arguments
-/// differ from those of the step before. For each kind of step the
-/// object keeps an executable graph. If only the arguments have changed, launch() updates this
-/// graph; otherwise launch() instantiates the graph again. Functions fail with kInternal and name
-/// CUDA's call; the captured operations are then lost.
+/// graph. Each step except the first of its kind is captured anew, because its arguments differ
+/// from those of the step before. The object keeps one executable graph for each kind of step. If
+/// only the arguments have changed, launch() updates this graph; otherwise launch() instantiates
+/// the graph again. Functions fail with kInternal and name CUDA's call; the captured operations are
+/// then lost.
 class StepGraphs {
  public:
   StepGraphs() = default;

@@ -20,8 +20,8 @@ namespace dlrun::trainer {
 [[nodiscard]] Result<Dataset> parse_cifar(std::string_view name,
                                           std::span<const std::uint8_t> bytes);
 
-/// Loads the six files from a directory, or from its sub-directory cifar-10-batches-bin, which the
-/// archive contains. Fails with kNotFound, kIo or kInvalid.
+/// Loads the six files from `folder`, or from its sub-directory cifar-10-batches-bin: the published
+/// archive unpacks into a directory of this name. Fails with kNotFound, kIo or kInvalid.
 [[nodiscard]] Result<Split> load_cifar_folder(const std::filesystem::path& folder);
 
 }  // namespace dlrun::trainer

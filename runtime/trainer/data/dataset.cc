@@ -101,11 +101,12 @@ Result<> append(Dataset& to, Dataset from, std::string_view name) {
   }
   if (from.features != to.features || from.height != to.height || from.width != to.width ||
       from.label_width != to.label_width) {
-    return fail(Errc::kInvalid,
-                "{}: images of {} x {} ({} bytes) with {} label(s), the files before have {} x {} "
-                "({}) with {}",
-                name, from.height, from.width, from.features, from.label_width, to.height, to.width,
-                to.features, to.label_width);
+    return fail(
+        Errc::kInvalid,
+        "{}: images of {} x {} ({} bytes) with {} label(s), but the files before it have images "
+        "of {} x {} ({} bytes) with {} label(s)",
+        name, from.height, from.width, from.features, from.label_width, to.height, to.width,
+        to.features, to.label_width);
   }
   to.images.insert(to.images.end(), from.images.begin(), from.images.end());
   to.labels.insert(to.labels.end(), from.labels.begin(), from.labels.end());

@@ -160,7 +160,8 @@ Result<> write_idx(const std::filesystem::path& path, std::span<const std::uint3
   }
   if (product != values.size() || sizes.empty() || sizes.size() > kMaxDimensions) {
     return fail(Errc::kShape,
-                "{}: {} values do not fit the sizes [{}], or these are not 1 to {} sizes",
+                "{}: {} values do not fit the sizes [{}]: there must be 1 to {} sizes, and their "
+                "product must be the number of values",
                 path.string(), values.size(), fmt::join(sizes, ", "), kMaxDimensions);
   }
   content.append(values.begin(), values.end());

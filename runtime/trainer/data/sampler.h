@@ -13,7 +13,7 @@ enum class Sharding {
   /// The samples of every epoch are spread over the ranks; n ranks with a batch of B samples give
   /// the same result as one rank with a batch of n * B samples.
   kSample,
-  kFile,  ///< each rank reads its own files, in its own order in every epoch
+  kFile,  ///< each rank reads its own files, and shuffles their samples anew in every epoch
   /// The epochs are spread over the ranks; every rank runs ceil(epochs / ranks) epochs, each
   /// with all samples in the rank's own order.
   kEpoch,

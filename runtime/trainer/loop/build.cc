@@ -98,7 +98,8 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
                                      ? 0
                                      : samples_per_pass(options) * data.train.features),
       test_sums(session.kernels, 2),
-      answer_counts(session.kernels, data.train.label_width > 1 ? 3 * data.train.label_width : 0),
+      confusion_counts(session.kernels,
+                       data.train.label_width > 1 ? 3 * data.train.label_width : 0),
       own_loss(session.kernels, 1),
       accumulated_gradients(session.kernels, samples_per_pass(options) < options.batch
                                                  ? network.parameters().size()

@@ -45,12 +45,12 @@ struct Trainer::Totals {
   double correct = 0;
   double samples = 0;
   /// [3 x classes] of LayerKernels::count_confusions; empty if each sample has one class.
-  std::vector<double> answer_counts{};
+  std::vector<double> confusion_counts{};
 
   [[nodiscard]] double mean_loss() const { return samples > 0 ? loss / samples : 0; }
   [[nodiscard]] double accuracy() const { return samples > 0 ? correct / samples : 0; }
   [[nodiscard]] std::optional<LabelScores> label_scores() const {
-    return answer_counts.empty() ? std::nullopt : std::optional(scores_of(answer_counts));
+    return confusion_counts.empty() ? std::nullopt : std::optional(scores_of(confusion_counts));
   }
 };
 
@@ -78,7 +78,7 @@ struct Trainer::Parts {
   Array<float> originals;      // training images before augmentation; empty without augmentation
   Array<float> test_sums;      // of an evaluation: sum of the losses, number of right answers
   // In an evaluation with several labels per sample: LayerKernels::count_confusions, [3 x classes].
-  Array<std::uint32_t> answer_counts;
+  Array<std::uint32_t> confusion_counts;
   Array<float> own_loss;  // this rank's sum of losses since the step's sums were set to zero
   Array<float> accumulated_gradients;  // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;

@@ -76,10 +76,9 @@ Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
   if ((*saved)->position.offset > 0 && (*saved)->rank_samples != rank_samples_) {
     return fail(
         Errc::kInvalid,
-        "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had taken "
-        "their samples in an order of their own; this run has {}: the remaining samples of the "
-        "epoch are unknown. Continue with the same ranks and files, or from the end of an epoch: "
-        "move later checkpoints away",
+        "{}: its newest checkpoint, of step {}, was made in the middle of epoch {} by {}; this run "
+        "has {}, so it is unknown which samples of that epoch remain. Use the same ranks and files "
+        "again, or move away all checkpoints after the end of an epoch to continue from there",
         p.checkpoints.path().string(), (*saved)->position.step, (*saved)->position.epoch + 1,
         rank_files_text((*saved)->rank_samples), rank_files_text(rank_samples_));
   }
@@ -159,12 +158,12 @@ Result<> Trainer::save() {
     if (is_finite(state)) {
       mine = p.checkpoints.save(state, layout_of(p.network, p.optimizer->states()));
     } else {
-      mine =
-          fail(Errc::kInvalid,
-               "{}: a parameter, or the optimizer's state of one, is no finite number after step "
-               "{} (epoch {}): the learning rate is too high, or the data contain invalid "
-               "values; earlier checkpoints are kept",
-               data_.source, p.position.step, p.position.epoch + (p.position.offset > 0 ? 1 : 0));
+      mine = fail(
+          Errc::kInvalid,
+          "{}: a parameter, or the optimizer's state for a parameter, is not finite after step "
+          "{} (epoch {}): the learning rate is too high, or the data contain invalid values; "
+          "earlier checkpoints are kept",
+          data_.source, p.position.step, p.position.epoch + (p.position.offset > 0 ? 1 : 0));
     }
   }
   DLRUN_TRY(agree(session_.communicator, session_.host, mine));

@@ -273,9 +273,9 @@ Result<Trainer::Totals> Trainer::evaluate() {
   std::vector<std::uint32_t> samples(p.network.max_batch());
   constexpr std::array<float, 2> kZeros{};
   kernels.copy_from_host(p.test_sums.data(), kZeros.data(), sizeof kZeros);
-  std::vector<std::uint32_t> answer_counts(p.answer_counts.size());
-  kernels.copy_from_host(p.answer_counts.data(), answer_counts.data(),
-                         answer_counts.size() * sizeof(answer_counts[0]));
+  std::vector<std::uint32_t> confusion_counts(p.confusion_counts.size());
+  kernels.copy_from_host(p.confusion_counts.data(), confusion_counts.data(),
+                         confusion_counts.size() * sizeof(confusion_counts[0]));
   for (std::size_t at = mine.begin; at < mine.end; at += samples.size()) {
     const std::size_t n = std::min(samples.size(), mine.end - at);
     for (std::size_t i = 0; i < n; ++i) samples[i] = static_cast<std::uint32_t>(at + i);
@@ -283,16 +283,16 @@ Result<Trainer::Totals> Trainer::evaluate() {
                    p.labels.data());
     p.network.forward(n);
     compute_loss(n, 1, nullptr, p.test_sums.data());
-    if (!answer_counts.empty()) {
+    if (!confusion_counts.empty()) {
       kernels.layer_kernels().count_confusions(p.network.output(), p.labels.data(), n, classes_,
-                                               p.answer_counts.data());
+                                               p.confusion_counts.data());
     }
   }
   const std::vector<float> sums = to_host(kernels, p.test_sums.span());
-  kernels.copy_to_host(answer_counts.data(), p.answer_counts.data(),
-                       answer_counts.size() * sizeof(answer_counts[0]));
+  kernels.copy_to_host(confusion_counts.data(), p.confusion_counts.data(),
+                       confusion_counts.size() * sizeof(confusion_counts[0]));
   std::vector<double> all{sums[0], sums[1]};
-  all.insert(all.end(), answer_counts.begin(), answer_counts.end());
+  all.insert(all.end(), confusion_counts.begin(), confusion_counts.end());
   DLRUN_TRY(session_.communicator.all_reduce(std::span(all), ReduceOp::kSum));
   return Totals{all[0], all[1], static_cast<double>(p.test.samples), {all.begin() + 2, all.end()}};
 }

@@ -25,9 +25,9 @@ struct StepReport {
   std::uint64_t step = 0;         ///< steps done since the start of training
   std::uint64_t total_steps = 0;  ///< steps of the whole training
   double part_done = 0;           ///< part of the training that is done, 0..1
-  /// Mean over this step's samples on all ranks. With local steps, the mean over all samples since
-  /// the previous average: in a local step over those of rank 0, and in a step that averages over
-  /// those of all ranks.
+  /// Mean over this step's samples on all ranks. With local steps, the mean over the samples since
+  /// the ranks last averaged their parameters: a local step counts only rank 0's samples, and a
+  /// step after which the ranks average counts the samples of all ranks.
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step

@@ -39,17 +39,18 @@ struct CollectiveTime {
 };
 
 /// Times a collective (float32, sum, root 0) for each size in bytes. A size is rounded down to
-/// whole elements (of each rank, if the array is divided among the ranks), at least one. A round is
-/// the mean of many calls in a row; a rank's time is the median over rounds; the result is the mean
-/// over ranks. The first result of each size is compared with the closed form. Buffers are in
-/// kernels' memory. All ranks must call it. Fails with kInternal if a result is wrong, and as the
+/// a multiple of 4 bytes, or of 4 bytes for each rank if the array is divided among the ranks; a
+/// smaller size becomes this unit. A round is the mean of many calls in a row; a rank's time is the
+/// median over rounds; the returned time is the mean over ranks. The array after the first call of
+/// each size is compared with the expected values. The buffers are in the memory of the device that
+/// `kernels` uses. All ranks must call it. Fails with kInternal if a result is wrong, and as the
 /// collectives do.
 [[nodiscard]] Result<std::vector<CollectiveTime>> time_collective(
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);
 
-/// Calls a collective once, and compares each element with the closed form. All ranks must call it.
-/// bytes and errors: as for time_collective().
+/// Calls a collective once, and compares each element with its expected value. All ranks must call
+/// it. bytes: rounded like an entry of sizes in time_collective(). Fails as that function does.
 [[nodiscard]] Result<> check_collective(Communicator& communicator, Kernels<float>& kernels,
                                         Collective collective, std::size_t bytes);
 
@@ -57,7 +58,8 @@ struct CollectivesOptions {
   std::string backend = "auto";
   Collective collective = Collective::kAllReduce;
   std::vector<std::size_t> sizes;  ///< bytes
-  /// Number of ranks to start on this machine; 0: this process is one rank of the launcher's world.
+  /// Number of ranks to start on this machine. 0: the ranks run already (started by the agent, srun
+  /// or mpirun), and this process is one of them.
   int ranks = 0;
   bool wants_help = false;
 };
@@ -67,12 +69,13 @@ struct CollectivesOptions {
     std::span<const std::string> args);
 [[nodiscard]] std::string collectives_help_text();
 
-/// Starts the ranks if requested, and measures. Rank 0 prints one JSON object per line and size:
-/// {"backend","operation","ranks","nodes","bytes","us","algbw","busbw"}; bandwidths are in 1e9
-/// bytes per second. The arrays are in GPU memory for the backend nccl, and in host memory for all
-/// other backends, also for rccl. If this process started the ranks, it kills the other ranks after
-/// one fails. Fails with kUsage for backend "mpi" with `ranks`, with kUnavailable if a library or a
-/// GPU is missing, with kPeer or kTimeout if a rank is lost, and as time_collective() does.
+/// Starts the ranks if requested, and measures. Rank 0 prints a line with a JSON object for each
+/// size: {"backend","operation","ranks","nodes","bytes","us","algbw","busbw"}. The bandwidths are
+/// in 1e9 bytes per second. The arrays are in GPU memory for the backend nccl, and in host memory
+/// for all other backends, also for rccl. If this process started the ranks, it kills the other
+/// ranks after one fails. Fails with kUsage for backend "mpi" with `ranks`, with kUnavailable if a
+/// library or a GPU is missing, with kPeer or kTimeout if a rank is lost, and as time_collective()
+/// does.
 [[nodiscard]] Result<> run_collectives(const CollectivesOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

@@ -44,10 +44,10 @@ template <typename Formula, typename T>
   }
 }
 
-/// Runs the loop of the formula that `any` holds. DLRUN_EACH_ISA makes a copy of the caller for
-/// each instruction set, and the loop is inlined into each copy. std::visit is not used, because it
-/// would call the loop through a function pointer, and the loop would then be compiled for one
-/// instruction set only.
+/// Runs the loop of the formula that `any` holds. The calling function is copied for each
+/// instruction set (DLRUN_EACH_ISA), and the loop is inlined into each copy. std::visit is not
+/// used, because it would call the loop through a function pointer, and the loop would then be
+/// compiled for one instruction set only.
 template <typename T, typename... Formula>
 [[gnu::always_inline]] inline void update_any(const std::variant<Formula...>& any,
                                               const UpdateArrays<T>& arrays) {

@@ -29,10 +29,10 @@ void relu_backward(const double* y, const double* dy, double* dx, std::size_t n)
 void max_in_place(const float* x, float* y, std::size_t n);
 void max_in_place(const double* x, double* y, std::size_t n);
 
-/// Computes the gradient of one of several arrays x, of which y is the maximum. The caller passes
-/// the arrays x in order, and `remaining` with the content of dy at first. Where x == y, dx =
-/// remaining, and `remaining` becomes 0, so that later x with the same value get no gradient;
-/// elsewhere dx = 0. All arrays: [n].
+/// Computes dx, the gradient of x, which is one of several arrays; y is the maximum of these
+/// arrays. Call this function for the arrays in order, with the same `remaining`, which must equal
+/// dy before the first call. Where x == y, dx = remaining, and `remaining` becomes 0, so that a
+/// later array with the same value gets no gradient. Elsewhere dx = 0. All arrays: [n].
 void store_max_gradient(const float* x, const float* y, float* remaining, float* dx, std::size_t n);
 void store_max_gradient(const double* x, const double* y, double* remaining, double* dx,
                         std::size_t n);

@@ -107,8 +107,9 @@ class Kernels {
   /// CPU, the result points into `data`, which must outlive the result.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
-  /// Computes x[i, :] = images[samples[i], :] * scale and labels[i, :] for i < n = samples.size().
-  /// samples: host memory, each below data.samples. x: [n x features]; labels: [n x label_width].
+  /// Computes x[i, :] = images[samples[i], :] * scale, and copies the labels of sample samples[i]
+  /// to labels[i, :], for i < n = samples.size(). samples: host memory, each below data.samples. x:
+  /// [n x features]; labels: [n x label_width].
   virtual void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
                       std::uint8_t* labels) = 0;
 

@@ -200,9 +200,9 @@ template <typename T>
 /// Makes a batch normalisation layer (Ioffe & Szegedy 2015, Algorithm 1) for `pixels` x `channels`
 /// elements per sample: y = gamma (x - mean) / sqrt(variance + 1e-5) + beta, per channel. During
 /// training, mean and variance are those of this rank's batch or, if synchronised, of all ranks'
-/// samples. In evaluation the running values are used; each step keeps 0.9 of them and adds 0.1 of
-/// the batch's mean and unbiased variance, like PyTorch. gamma ("weight"), beta ("bias"):
-/// [channels].
+/// samples. In evaluation the running values are used. Each step of training keeps 0.9 of the
+/// running values and adds 0.1 of the batch's mean and unbiased variance, like PyTorch. gamma
+/// ("weight"), beta ("bias"): [channels].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_batchnorm(std::size_t pixels, std::size_t channels,
                                                        bool is_synchronised);

@@ -66,31 +66,33 @@ struct WinogradConvolutions::Tiles {
   std::size_t to_plane_size = padded_plane_size(images_per_group * rows * columns * to.channels);
   std::size_t weight_plane_size = padded_plane_size(from.channels * to.channels);
 
-  /// Calls work(first, tiles) for each group of images: the first image and the number of tiles.
+  /// Calls work(first_image, tile_count) for each group of images.
   template <typename Work>
   void for_each_group(const Work& work) const {
     for (std::size_t at = 0; at < n; at += images_per_group) {
-      const std::size_t count = std::min(images_per_group, n - at);
-      work(at, count * rows * columns);
+      const std::size_t images = std::min(images_per_group, n - at);
+      work(at, images * rows * columns);
     }
   }
 
-  /// Calls work(image, row, column, tile) for `count` tiles from the first tile of image `first`
-  /// on. (row, column) is the output pixel where the tile begins; `tile` is its index in the group.
+  /// Calls work(image, row, column, tile) for `tile_count` tiles from the first tile of image
+  /// `first_image` on. (row, column) is the output pixel where the tile begins; `tile` is its index
+  /// in the group.
   template <typename Work>
-  void for_each_tile(int threads, std::size_t first, std::size_t count, const Work& work) const {
+  void for_each_tile(int threads, std::size_t first_image, std::size_t tile_count,
+                     const Work& work) const {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
-    for (std::size_t tile = 0; tile < count; ++tile) {
-      work(first + tile / (rows * columns), tile / columns % rows * kTileOutputEdge,
+    for (std::size_t tile = 0; tile < tile_count; ++tile) {
+      work(first_image + tile / (rows * columns), tile / columns % rows * kTileOutputEdge,
            tile % columns * kTileOutputEdge, tile);
     }
   }
 
-  /// Transforms the inputs of `count` tiles from image `first` on.
-  void transform_inputs(int threads, std::size_t first, std::size_t count, const float* x,
-                        float* transformed) const {
+  /// Transforms the inputs of `tile_count` tiles from image `first_image` on.
+  void transform_inputs(int threads, std::size_t first_image, std::size_t tile_count,
+                        const float* x, float* transformed) const {
     const std::vector<float> zeros(from.channels);
-    for_each_tile(threads, first, count,
+    for_each_tile(threads, first_image, tile_count,
                   [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
                     loops::winograd_inputs(
                         pixels_of_square<kTileInputEdge>(x + image * from.size(), from, row, column,
@@ -125,17 +127,17 @@ Result<> WinogradConvolutions::convolve(const Tiles& tiles, const float* x, cons
   DLRUN_TRY_ASSIGN(float* const products, output_scratch_.reserve(kPlanes * tiles.to_plane_size));
   loops::winograd_weights(w, input_channels * output_channels, is_backward, tiles.weight_plane_size,
                           weights);
-  tiles.for_each_group([&](std::size_t first, std::size_t count) {
-    tiles.transform_inputs(threads_, first, count, x, transformed);
+  tiles.for_each_group([&](std::size_t first_image, std::size_t tile_count) {
+    tiles.transform_inputs(threads_, first_image, tile_count, x, transformed);
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t p = 0; p < kPlanes; ++p) {
-      multiply_matrices(Transpose::kNo, is_backward ? Transpose::kYes : Transpose::kNo, count,
+      multiply_matrices(Transpose::kNo, is_backward ? Transpose::kYes : Transpose::kNo, tile_count,
                         output_channels, input_channels, transformed + p * tiles.from_plane_size,
                         weights + p * tiles.weight_plane_size, 0,
                         products + p * tiles.to_plane_size);
     }
     tiles.for_each_tile(
-        threads_, first, count,
+        threads_, first_image, tile_count,
         [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
           // A tile may reach beyond the image.
           thread_local std::vector<float> unused;
@@ -184,10 +186,10 @@ Result<> WinogradConvolutions::backward_weights(const Window& window, std::size_
   DLRUN_TRY_ASSIGN(float* const output_gradients,
                    output_scratch_.reserve(kPlanes * tiles.to_plane_size));
   const std::vector<float> zeros(output_channels);
-  tiles.for_each_group([&](std::size_t first, std::size_t count) {
-    tiles.transform_inputs(threads_, first, count, x, transformed);
+  tiles.for_each_group([&](std::size_t first_image, std::size_t tile_count) {
+    tiles.transform_inputs(threads_, first_image, tile_count, x, transformed);
     tiles.for_each_tile(
-        threads_, first, count,
+        threads_, first_image, tile_count,
         [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
           loops::winograd_output_gradients(
               pixels_of_square<kTileOutputEdge>(dy + image * tiles.to.size(), tiles.to, row, column,
@@ -196,9 +198,9 @@ Result<> WinogradConvolutions::backward_weights(const Window& window, std::size_
         });
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t p = 0; p < kPlanes; ++p) {
-      multiply_matrices(Transpose::kYes, Transpose::kNo, input_channels, output_channels, count,
-                        transformed + p * tiles.from_plane_size,
-                        output_gradients + p * tiles.to_plane_size, first == 0 ? 0 : 1,
+      multiply_matrices(Transpose::kYes, Transpose::kNo, input_channels, output_channels,
+                        tile_count, transformed + p * tiles.from_plane_size,
+                        output_gradients + p * tiles.to_plane_size, first_image == 0 ? 0 : 1,
                         gradients + p * tiles.weight_plane_size);
     }
   });

@@ -26,7 +26,7 @@ inline constexpr std::size_t kTileInputEdge = kTileOutputEdge + 3 - 1;
 /// plane.
 inline constexpr std::size_t kPlanes = kTileInputEdge * kTileInputEdge;
 
-/// Numbers of channels and of pairs are multiples of this.
+/// The functions below need numbers of channels, and of pairs, that are multiples of this number.
 inline constexpr std::size_t kWinogradLanes = 16;
 
 using TileInputs = std::array<const float*, kTileInputEdge * kTileInputEdge>;  // by pixel

@@ -7,8 +7,8 @@
 
 namespace dlrun::trainer {
 
-/// RMSprop (Tieleman & Hinton 2012, lecture 6.5). For each parameter p with gradient g, after
-/// scaling and weight decay, and with the mean square v of the gradient, in place:
+/// RMSprop (Tieleman & Hinton 2012, lecture 6.5). Updates each parameter p in place. g is its
+/// gradient after scaling and weight decay, and v the moving average of g^2:
 ///   v = alpha v + (1 - alpha) g^2,  p = p - lr g / (sqrt(v) + epsilon).
 /// If the momentum is not 0, a second state array holds a velocity (Graves 2013, eq. 38-45, but
 /// without the mean of the gradients):

@@ -5,9 +5,9 @@
 
 namespace dlrun::trainer {
 
-/// Updates parameter p with gradient g, after scaling and weight decay, in place. Without state
-/// this is plain descent: p = p - lr g. With a velocity the rule is momentum (Polyak 1964) as
-/// PyTorch writes it, with the learning rate outside the velocity:
+/// Updates parameter p in place. In the rules below, g is the gradient after scaling and weight
+/// decay. Without state the rule is plain descent: p = p - lr g. With a velocity the rule is
+/// momentum (Polyak 1964) as PyTorch writes it, with the learning rate outside the velocity:
 ///   velocity = momentum velocity + g,  p = p - lr velocity.
 /// Nesterov's momentum (Sutskever et al. 2013, section 2) as PyTorch writes it, with the same
 /// velocity:
@@ -45,7 +45,8 @@ struct SgdFormula {
 
 namespace dlrun::trainer {
 
-/// Descent, with momentum (Nesterov's if kIsNesterov) if OptimizerOptions::momentum is not 0.
+/// Gradient descent. If OptimizerOptions::momentum is not 0, the descent has momentum; if
+/// kIsNesterov, this is Nesterov's momentum.
 template <typename T, bool kIsNesterov>
 class SgdRule final : public Optimizer<T> {
  public:

@@ -17,7 +17,8 @@ namespace dlrun::trainer {
 /// Exchanges every rank's result and returns a common one: success if all ranks succeeded, else the
 /// error of the lowest failed rank, with Error::agreed_rank set, and with "rank R on HOST: " before
 /// its message. The result is equal on every rank, unless a collective fails: the rank then returns
-/// that error. With one rank, returns `mine` unchanged. `host` is this rank's host name.
+/// the collective's error. With one rank, returns `mine` unchanged. `host` is this rank's host
+/// name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
                              const Result<>& mine);
 

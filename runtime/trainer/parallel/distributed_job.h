@@ -38,9 +38,10 @@ namespace dlrun::trainer {
 class DistributedJob {
  public:
   /// Connects to the other ranks. The world has one rank if no launcher has set the environment.
-  /// `backend` is a name for make_communicator(). If the program has called MPI_Init, "mpi" uses
-  /// this MPI, and the program calls MPI_Finalize, from the thread of the job. Fails as
-  /// read_world(), open_store_for() and make_communicator() do.
+  /// `backend` is a name for make_communicator(). If the program itself has called MPI_Init, the
+  /// backend "mpi" uses the MPI of the program. The program must then also call MPI_Finalize
+  /// itself, in the thread of the job. Fails as read_world(), open_store_for() and
+  /// make_communicator() do.
   [[nodiscard]] static Result<DistributedJob> initialise(std::string_view backend = "auto",
                                                          const Env& env = Env::of_process());
 

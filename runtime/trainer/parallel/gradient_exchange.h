@@ -61,7 +61,7 @@ struct StepScope {
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
   bool makes_ranks_equal = true;
-  /// Number of earlier steps since all ranks had equal parameters.
+  /// Number of steps, without this step, since all ranks last had equal parameters.
   std::size_t steps_since_average = 0;
   /// Number of samples whose losses are in step_sums after the step.
   std::size_t samples = 0;

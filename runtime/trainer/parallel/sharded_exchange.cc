@@ -1,5 +1,5 @@
-// ZeRO stage 1 (Rajbhandari et al. 2020, "ZeRO", section 5.1): each rank keeps the optimizer's
-// arrays for an equal part of the parameters only (EvenParts).
+// ZeRO stage 1 (Rajbhandari et al. 2020, "ZeRO", section 5.1): the parameters are divided evenly
+// among the ranks (EvenParts), and each rank keeps the optimizer's arrays of its own part only.
 //
 // A step is a short all-reduce of the step's sums, one reduce-scatter of the gradients, a short
 // all-reduce for their norm if the norm is limited, the optimizer's step on this rank's part, and
@@ -52,7 +52,7 @@ class ShardedExchange final : public GradientExchange {
 
  private:
   ExchangeContext context_;
-  Array<float> sum_;  // over all ranks, of this rank's part of the gradients
+  Array<float> sum_;  // this rank's part of the gradients, summed over all ranks
   PartialUpdateTiming timing_;
 };
 

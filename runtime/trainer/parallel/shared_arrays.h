@@ -19,10 +19,10 @@ class SharedArrays {
   SharedArrays(Communicator& communicator, Kernels<float>& kernels)
       : communicator_(communicator), kernels_(kernels) {}
 
-  /// Allocates the arrays for a Network. Call once, on all ranks with the same sizes. Returns
-  /// memory of this rank alone, which `kernels` allocates, and is_shared() is false, in these
-  /// cases: there is one rank, the kernels use GPU memory, the communicator provides no shared
-  /// memory, or the allocation fails (see status()).
+  /// Allocates the arrays for a Network. Call once, on all ranks with the same sizes. The arrays
+  /// are not shared in these cases: there is one rank, the kernels use GPU memory, the communicator
+  /// provides no shared memory, or its allocation fails (see status()). In these cases `kernels`
+  /// allocates memory of this rank alone, and is_shared() is false.
   [[nodiscard]] FlatMemory allocate(std::size_t parameter_bytes, std::size_t gradient_bytes);
 
   [[nodiscard]] bool is_shared() const { return !gradients_of_ranks_.empty(); }

@@ -88,7 +88,7 @@ class SharedExchange final : public GradientExchange {
 
   ExchangeContext context_;
   const SharedArrays& shared_;
-  Array<float> sum_;    // over all ranks, of this rank's part of the gradients
+  Array<float> sum_;    // this rank's part of the gradients, summed over all ranks
   Array<float> piece_;  // copy of a piece of the parameters
   PartialUpdateTiming timing_;
 };

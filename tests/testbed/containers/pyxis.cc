@@ -379,9 +379,9 @@ void print_log(int log) {
   return is_remembered;
 }
 
-/// Fills `state` with what the tasks need to enter the step's container: of a running container
-/// (NAME:exec), of an existing one that is started, or of a new one. Reports an error and returns
-/// false if that fails.
+/// Fills `state` with what the tasks need to enter the step's container. With NAME:exec, the
+/// container must be running. Otherwise starts the container, and creates it first unless a
+/// container with the given name exists. Reports an error and returns false if that fails.
 [[nodiscard]] bool prepare_container(spank_t sp) {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
@@ -494,12 +494,13 @@ int slurm_spank_task_init(spank_t, int, char**) {
   return 0;
 }
 
-/// If --container-save is given, the last task of the node to end saves the container.
+/// If --container-save is given, the task that ends last on the node saves the container.
 int slurm_spank_task_exit(spank_t sp, int, char**) {
-  static std::uint32_t ended = 0;
-  std::uint32_t tasks = 0;
-  spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks);
-  if (state.container.empty() || !state.given[kSave] || state.has_failed || ++ended != tasks)
+  static std::uint32_t ended_count = 0;
+  std::uint32_t task_count = 0;
+  spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &task_count);
+  if (state.container.empty() || !state.given[kSave] || state.has_failed ||
+      ++ended_count != task_count)
     return 0;
   if (run_enroot({"export", "--force", "--output", *state.given[kSave], state.container},
                  state.environment))

@@ -85,7 +85,8 @@ void write_text(const char* path, const std::string& text) {
   ::close(fd);
 }
 
-/// Returns the flags of the existing mount. In a user namespace flags may be added but not removed.
+/// Returns the flags of the existing mount. A remount must repeat them: in a user namespace, a
+/// process may add flags but not remove them.
 [[nodiscard]] unsigned long locked_flags(const fs::path& target) {
   struct statvfs now {};
   check(::statvfs(target.c_str(), &now) == 0, target);

@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # Functions of all testbed commands: the state directory, messages, becoming root.
 #
-# A testbed is one state directory, a tmpfs of its own, so that no file survives it. Everything that
-# the testbed creates elsewhere has a mark by which it is found even if the state is lost: the
-# bridge has the state directory as its alias, network namespaces and control groups have the
-# bridge's name in their names, and the user has the state directory in the GECOS field.
+# Each testbed has one state directory. This directory is a tmpfs of its own, so no file in it
+# survives the end of the testbed. Everything that the testbed creates elsewhere can be found even
+# if the state directory is lost: the bridge has the directory's path as its alias, network
+# namespaces and control groups have the bridge's name in their names, and the user has the
+# directory's path in the GECOS field.
 
 set -euo pipefail
 shopt -s inherit_errexit nullglob
@@ -60,7 +61,7 @@ use_slurm() {
 }
 # Prints the folders of the commands of the Slurm under $slurm, each with a colon after it, as the
 # start of a PATH. Prints nothing if $slurm is empty.
-slurm_path() { [[ -z ${slurm:-} ]] || echo "$slurm/bin:$slurm/sbin:"; }
+slurm_path_prefix() { [[ -z ${slurm:-} ]] || echo "$slurm/bin:$slurm/sbin:"; }
 
 slurm_version() {
     local version

@@ -28,7 +28,7 @@ start_slurmctld() {
     fi
     # A killed controller may not have saved its last jobs. Their ids must not be used again: a node
     # that is still ending a job with the same id would refuse the new job as a duplicate and be
-    # drained.
+    # drained. The file `starts` gets one line at each start, and each start has its own 10000 ids.
     local starts=$state/slurmctld/starts
     echo >>"$starts"
     sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" \
@@ -107,10 +107,10 @@ start_accounting() {
 
 rest_answers() { [[ -S $state/rest/socket ]] && (exec 3<>"/dev/tcp/127.0.0.1/$((port + 3))"); }
 
-# Starts slurmrestd twice: over TCP for JWT on the loopback address, and on a socket that
-# authenticates its caller by user id. slurmrestd refuses to run as root or SlurmUser, so the first
-# runs as nobody. On the socket slurmrestd serves only its own user, so the second runs as the
-# ordinary user. Does nothing without --rest.
+# Starts two slurmrestd. The first listens on a TCP port of the loopback address and accepts JWT. It
+# runs as nobody, because slurmrestd refuses to run as root or SlurmUser. The second listens on a
+# local socket and checks the user id of the client. It runs as the ordinary user, because it serves
+# only its own user. Does nothing without --rest.
 start_rest() {
     [[ $rest == yes ]] || return 0
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)

@@ -70,7 +70,7 @@ make_node_network() {
 
 node_processes() { ip netns pids "$1"; }
 
-# remove_network BRIDGE: ends all processes in the nodes' namespaces, then removes the namespaces
+# remove_network BRIDGE: kills all processes in the nodes' namespaces, then removes the namespaces
 # and the bridge.
 remove_network() {
     local path ns veth_end

@@ -39,7 +39,7 @@ spawn() {
             ((fd > 2)) && eval "exec $fd>&-"
         done
         exec env -i LANG=C.UTF-8 \
-            PATH="$(slurm_path)"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+            PATH="$(slurm_path_prefix)"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             SLURM_CONF="$state/etc/slurm.conf" setsid "$@"
     ) &
     pid=$!

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # A second cluster of one node, m1, beside the first. It has a controller and a slurmd of its own,
 # and shares munge and slurmdbd with the first cluster. Slurm's option -M gets a cluster's address
-# from slurmdbd.
+# from slurmdbd. `$second` is the name of the second cluster; it is empty without --second.
 
-second_is_idle() {
+second_cluster_is_idle() {
     timeout 5 squeue -h -M "$second" && timeout 5 sinfo -h -M "$second" -N -p batch -o %T |
         grep -qx idle
 }
 
 # Copies the first cluster's configuration, and replaces the values that must differ.
-write_second_configuration() {
+write_second_cluster_configuration() {
     local etc=$state/etc-second
     mkdir -p "$etc"
     cp "$state"/etc/{cgroup.conf,resolv.conf} "$etc"
@@ -28,10 +28,10 @@ write_second_configuration() {
 }
 
 # Starts the second cluster if --second is given, and waits until its node is idle.
-start_second() {
+start_second_cluster() {
     [[ -n $second ]] || return 0
     local etc=$state/etc-second cgroup=-
-    [[ -e $etc/slurm.conf ]] || write_second_configuration
+    [[ -e $etc/slurm.conf ]] || write_second_cluster_configuration
     if [[ -z $(sacctmgr -n show cluster "$second") ]]; then
         {
             sacctmgr -i add cluster "$second"
@@ -61,7 +61,7 @@ start_second() {
             "$testbed_source/lib/node-init" m1 "$cgroup" "$bridge-m1" \
             slurmd -D -N m1 -f "$etc/slurm.conf"
     fi
-    wait_for 30 second_is_idle ||
+    wait_for 30 second_cluster_is_idle ||
         die "the second cluster does not answer, or its node m1 is not idle within 30 s:" \
             "see $state/log/slurmctld-second.log and slurmd-m1.log"
 }

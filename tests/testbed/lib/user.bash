@@ -31,7 +31,7 @@ write_shell_files() {
     home=$(user_home "$user")
     mapfile -t environment < <(print_environment)
     login=(HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8
-        PATH="$state/prefix/bin:$(slurm_path)/usr/local/bin:/usr/bin:/bin:$state/containers/bin"
+        PATH="$state/prefix/bin:$(slurm_path_prefix)/usr/local/bin:/usr/bin:/bin:$state/containers/bin"
         "${environment[@]}"
         setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all)
     printf 'testbed_home=%q\ntestbed_login=(%s)\n' "$home" "$(printf '%q ' "${login[@]}")" \
@@ -41,7 +41,7 @@ write_shell_files() {
             printf 'export %s=%q\n' "${line%%=*}" "${line#*=}"
         done
         # shellcheck disable=SC2016  # the shell that reads the line expands PATH
-        printf 'export PATH=%q"$PATH":%q\n' "$state/prefix/bin:$(slurm_path)" \
+        printf 'export PATH=%q"$PATH":%q\n' "$state/prefix/bin:$(slurm_path_prefix)" \
             "$state/containers/bin"
     } >"$state/env"
 }
