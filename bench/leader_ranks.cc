@@ -3,6 +3,7 @@
 //
 //   bench_leader_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS --results FILE
 //
+// settle: the pause before the measurement. watch: how long lead's processor time is measured.
 // Each simulated node has its own loopback address. The ranks join, send heartbeats as agents do,
 // and one of them disappears. The program then writes its measurements to FILE, as JSON.
 

@@ -1,6 +1,6 @@
 #pragma once
-// The return type of functions that can fail. dlrun's own functions do not throw. Code that calls a
-// library catches the library's exceptions.
+// The return type of functions that can fail. dlrun's own functions do not throw, except
+// random_hex(). Code that calls a library catches the library's exceptions.
 
 #include <string>
 #include <string_view>

@@ -73,7 +73,9 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 [[nodiscard]] std::optional<std::vector<std::uint8_t>> from_hex(std::string_view hex);
 
 /// Returns random bytes from the kernel as lower-case hex digits, two per byte. Throws if the
-/// system has no source of random bytes.
+/// system has no source of random bytes: then the program ends, because a token that others can
+/// guess would be worse. No other function of dlrun lets its caller get an
+/// exception on purpose (result.h).
 [[nodiscard]] std::string random_hex(std::size_t bytes);
 
 /// Formats a time like 2026-11-21T12:30:00.123Z.

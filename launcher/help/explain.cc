@@ -62,7 +62,7 @@ void mask_secret_values(std::vector<ExplainedValue>& rows) {
     if (vars != std::string::npos && is_secret_name(std::string_view(row.key).substr(vars + 5))) {
       row.text = "***";
     } else {
-      row.text = without_evident_secrets(row.text).text;
+      row.text = mask_evident_secrets(row.text).text;
     }
     if (row.origin.kind == Origin::Kind::kSetOption)
       row.origin.source = shown_argument(row.origin.source);

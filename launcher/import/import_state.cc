@@ -99,14 +99,14 @@ std::string yaml_with_variables(std::string_view text) {
 }
 
 void ImportState::remark(std::size_t line, std::string_view source, std::string_view reason) {
-  const auto masked = without_secrets(source, secret_names);
-  std::string shown = without_secrets(reason, secret_names).text;
-  if (masked.has_secret) shown += fmt::format("; {}", kSecretWordAdvice);
+  const auto masked = mask_secrets(source, secret_names);
+  std::string shown = mask_secrets(reason, secret_names).text;
+  if (masked.had_secret) shown += fmt::format("; {}", kSecretWordAdvice);
   remarks.push_back({line, 0, masked.text, std::move(shown)});
 }
 
 void ImportState::remark_on_secret(std::size_t line, std::string_view source, std::string reason) {
-  remarks.push_back({line, 0, without_secrets(source, secret_names).text, std::move(reason)});
+  remarks.push_back({line, 0, mask_secrets(source, secret_names).text, std::move(reason)});
 }
 
 void ImportState::add_secret(const std::string& name, std::size_t line, std::string_view source) {

@@ -166,7 +166,7 @@ ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::st
   std::string option;
   for (const ShellWord& word : words) {
     const auto one = shell_text(word, state);
-    // The message shows the option before the word, so that without_secrets() can hide the value of
+    // The message shows the option before the word, so that mask_secrets() can hide the value of
     // an option such as --token.
     if (!one)
       return fmt::format("only the job knows what its shell makes of {}{}{}", printable(option),

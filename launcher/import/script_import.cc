@@ -103,7 +103,7 @@ tl::unexpected<Error> no_program_error(const ImportRequest& import, std::size_t 
               "{}{}: {}; give the program of the job after --: dlrun init --from {} -- python "
               "train.py",
               printable(import.script_name), line > 0 ? fmt::format(":{}", line) : "",
-              without_secrets(why).text, printable(import.script_name));
+              mask_secrets(why).text, printable(import.script_name));
 }
 
 /// Returns the one command that starts the ranks.
@@ -150,8 +150,8 @@ void remark_on(const ShellCommand& command, const ShellCommand* previous, std::s
 /// Adds a remark if the program has a secret among its arguments. The program needs its arguments,
 /// so the spec has them nevertheless.
 void remark_on_secret_arguments(const ShellCommand& launch, ImportState& state) {
-  if (!without_secrets(state.command_text).has_secret) return;
-  if (without_secrets(launch.source).has_secret) {
+  if (!mask_secrets(state.command_text).had_secret) return;
+  if (mask_secrets(launch.source).had_secret) {
     state.remark(launch.line, launch.source, "launch.command has this line as it is");
   } else {
     state.remark_on_secret(
@@ -309,8 +309,8 @@ bool remove_keys_with_secrets(const ImportRequest& import, ImportState& state) {
   for (const ImportedKey& key : state.keys.all()) {
     const auto name = std::string_view(key.path).substr(key.path.rfind('.') + 1);
     // The name of an option may tell that the value is a secret.
-    const bool has_secret = without_secrets(key.yaml).has_secret ||
-                            without_secrets(fmt::format("--{}={}", name, key.yaml)).has_secret;
+    const bool has_secret = mask_secrets(key.yaml).had_secret ||
+                            mask_secrets(fmt::format("--{}={}", name, key.yaml)).had_secret;
     if (has_secret && key.path != "launch.command"_key) paths.push_back(key.path);
   }
   for (const std::string& path : paths) {
@@ -326,9 +326,9 @@ bool remove_keys_with_secrets(const ImportRequest& import, ImportState& state) {
 /// Returns the problems without the secrets of their texts.
 std::vector<Diagnostic> masked_problems(std::vector<Diagnostic> problems) {
   for (Diagnostic& problem : problems) {
-    problem.message = without_secrets(problem.message).text;
+    problem.message = mask_secrets(problem.message).text;
     // The caret below the line would be in the wrong column if "..." replaced the secret.
-    if (without_secrets(problem.line.text).text != problem.line.text) problem.line.text.clear();
+    if (mask_secrets(problem.line.text).text != problem.line.text) problem.line.text.clear();
   }
   return problems;
 }

@@ -21,8 +21,8 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns the text under which loaded_specs_ holds the point's spec. Points with equal texts share
-/// one loaded spec: move_to_point() changes the spec from one of them to another. The text lists
+/// Returns the point's key in the map SweepPlanner::loaded_specs_. Points with equal keys share
+/// one loaded spec: move_to_point() changes the spec from one of them to another. The key lists
 /// the spec keys that the point sets, and the values of keys that affect other layers, such as
 /// launch.preset (see affects_other_layers()). A layer is a source of values: the point, --set, the
 /// file, a base, the site.
@@ -60,7 +60,7 @@ class SweepPlanner {
     const std::string id = id_of_loaded_spec(point);
     const auto known = loaded_specs_.find(id);
     if (known != loaded_specs_.end()) {
-      if (!add_errors(move_to_point(known->second, point, request_.env), point, number))
+      if (add_errors(move_to_point(known->second, point, request_.env), point, number))
         return nullptr;
       return &known->second;
     }
@@ -100,19 +100,19 @@ class SweepPlanner {
   [[nodiscard]] Diagnostics& errors() { return errors_; }
 
  private:
-  /// Collects errors; an error that several points share is kept once. Returns false if there is an
+  /// Collects errors; an error that several points share is kept once. Returns true if there is an
   /// error among `found`.
   bool add_errors(Diagnostics found, const SweepPoint& point, std::size_t number) {
-    bool is_fine = true;
+    bool has_errors = false;
     for (Diagnostic& one : found) {
       if (!is_error(one)) continue;
-      is_fine = false;
+      has_errors = true;
       if (has_enough_errors() || !reported_.emplace(describe(one.where), one.message).second)
         continue;
       one.message += fmt::format(" (at point {}: {})", number, describe(point));
       errors_.push_back(std::move(one));
     }
-    return is_fine;
+    return has_errors;
   }
 
   LoadRequest request_;

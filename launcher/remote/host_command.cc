@@ -65,6 +65,7 @@ Sink answer_sink(std::string& text) {
 Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end) {
   const HostFile& host = ssh.host();
   if (!end.has_begun && end.exit_code == kSshFailed) {
+    // A call that submits comes here only while dlrun follows the run: the job is submitted.
     const std::string about_job =
         call.submits ? fmt::format(
                            "\nThe job is submitted. `dlrun -H {} logs -f last` follows the newest "
@@ -93,7 +94,7 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
                 "run; `dlrun -H {0} logs -f last` follows the newest run again",
                 host.name);
   }
-  // If the connection is lost, `bench scaling` ends and cancels the job that it submitted last.
+  // If the connection is lost, `bench scaling` cancels the job that it submitted last, and ends.
   // So its message leaves out the sentence about jobs in Slurm.
   return fail(
       Errc::kUnavailable,

@@ -71,8 +71,8 @@ RunState end_state(const RunRecord& record) {
   return RunState::kFailed;
 }
 
-/// Returns a part of a list of checks (health.preflight), such as "gpu,nccl": the checks that run a
-/// collective if are_collective is true, otherwise all other checks.
+/// checks: a list (health.preflight), such as "gpu,nccl". Returns the checks of it that run a
+/// collective ("nccl") if are_collective is true, otherwise the others ("gpu").
 std::string select_checks(std::string_view checks, bool are_collective) {
   std::vector<std::string> selected;
   for (const std::string_view check : split(checks, ',')) {
@@ -350,7 +350,8 @@ std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
 }
 
 std::string enclosing_job_of(const RunFacts& facts) {
-  // The script of the run is a process of this machine, and lead runs in the job.
+  // For `submit --in` and `run --here`, the submission names the script's process on this machine,
+  // and lead's claim names the Slurm job of the allocation.
   const bool is_local = facts.submission && facts.submission->job.cluster == kLocalCluster;
   return is_local && facts.claim && !parse_local_job(facts.claim->job.id) ? facts.claim->job.id
                                                                           : std::string();
@@ -364,9 +365,9 @@ std::optional<JobId> job_named_by_files(const RunFacts& facts) {
   if (facts.claim && has_follow_up(facts.follow_ups, facts.claim->job.id))
     return JobId{facts.submission->job.cluster, facts.claim->job.id};
   if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;
-  // Leaves out the claim's cluster: a query with -M requires the accounting database.
   if (facts.claim && parse_local_job(facts.claim->job.id))
     return JobId{std::string(kLocalCluster), facts.claim->job.id};
+  // Leaves out the claim's cluster: a query with -M requires the accounting database.
   if (facts.claim && !facts.claim->job.id.empty()) return JobId{"", facts.claim->job.id};
   return std::nullopt;
 }

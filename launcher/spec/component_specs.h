@@ -16,9 +16,10 @@ namespace dlrun {
 /// Returns all components as specs, in the order of the whole spec; none if it has no components.
 [[nodiscard]] std::vector<LoadedSpec> loaded_specs_of_components(const LoadedSpec& loaded);
 
-/// Returns the spec that loaded_spec_of_component() has before the component's preset decides any
-/// value. The component gets folders of its own for outputs, and a container name of its own. A
-/// service has one task per node by default. Without GPUs, the component has no checks of GPUs.
+/// Returns the spec with which loaded_spec_of_component() begins: without the values that the
+/// component's preset decides. The component gets folders of its own for outputs, and a container
+/// name of its own. A service has one task per node by default. Without GPUs, the component has no
+/// checks of GPUs.
 [[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
 
 /// Returns true if the job, or one of its components, runs the bundled trainer.

@@ -107,7 +107,7 @@ std::string format_diagnostic(const Diagnostic& diagnostic) {
   const bool is_site = diagnostic.where.kind == Origin::Kind::kSite;
   std::string text = fmt::format(
       "{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
-      is_error ? "error" : "warning", printable(without_evident_secrets(diagnostic.message).text));
+      is_error ? "error" : "warning", printable(mask_evident_secrets(diagnostic.message).text));
   if (diagnostic.where.line == 0 || diagnostic.line.empty()) return text;
   if (must_hide_line(diagnostic)) {
     text += fmt::format("{:>5} | (not shown)\n", diagnostic.where.line);

@@ -72,12 +72,12 @@ inline constexpr std::size_t kMostSpecFiles = 32;
 /// Reads, merges and checks a spec. A layer is a source of values. The layers, strongest first: the
 /// sweep's point (the first one if the request names none), --set, the file, its bases (`base`),
 /// the environment (SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, but not inside a job), the
-/// site, the preset (one task per node, if it starts the ranks of a node itself). Maps merge; any
-/// other value replaces the value of a weaker layer. Reads only the spec, site and preset files,
-/// and queries no cluster. Limits bound the time and the memory: fails if a file is nested deeper
-/// than 64 levels, or if the spec and its bases together have more than kMostSpecFiles files, 1 MiB
-/// or 100,000 nodes (an alias counts as all the nodes that it repeats). The error holds all
-/// problems and warnings, sorted by position.
+/// site, the preset (whose only value is one task per node, if it starts the ranks of a node
+/// itself). Maps merge; any other value replaces the value of a weaker layer. Reads only the spec,
+/// site and preset files, and queries no cluster. Limits bound the time and the memory: fails if a
+/// file is nested deeper than 64 levels, or if the spec and its bases together have more than
+/// kMostSpecFiles files, 1 MiB or 100,000 YAML nodes (an alias counts as all the nodes that it
+/// repeats). The error holds all problems and warnings, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 

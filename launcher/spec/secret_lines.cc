@@ -41,7 +41,8 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   return line.substr(begin, at - begin);
 }
 
-/// Returns true if the ':' at this position ends the name of a key or of a header.
+/// Returns true if the ':' at this position ends the name of a key, or of an HTTP header in a
+/// command ("Authorization: Bearer ...").
 [[nodiscard]] bool ends_name(std::string_view line, std::size_t at) {
   return at + 1 == line.size() || is_space_or_tab(line[at + 1]) ||
          (at > 0 && (line[at - 1] == '"' || line[at - 1] == '\''));
@@ -170,13 +171,14 @@ class KeyFollower {
   }
 
   /// Leaves the keys that do not enclose the line, and enters the line's own key. A line without a
-  /// key continues the value of the key before it, even if its indentation is wrong.
+  /// key belongs to the value of the key before it, even if its indentation is wrong. A line that
+  /// starts with '-' or ':' belongs to the key with the same indentation.
   static void enter(std::string_view line, std::size_t indent, std::vector<Key>& keys) {
     const auto is_indicator = [&](std::size_t at) {
       return at < line.size() && (line[at] == '-' || line[at] == '?' || line[at] == ':') &&
              (at + 1 == line.size() || is_space_or_tab(line[at + 1]));
     };
-    const bool continues = is_indicator(indent) && line[indent] != '?';
+    const bool is_item_or_value = is_indicator(indent) && line[indent] != '?';
     std::size_t at = indent;
     bool is_explicit_key = false;
     while (is_indicator(at)) {
@@ -184,7 +186,7 @@ class KeyFollower {
       at = std::min(line.find_first_not_of(" \t", at + 1), line.size());
     }
     const auto colon = end_of_key(line, at);
-    const bool starts_key = !continues && (colon || is_explicit_key);
+    const bool starts_key = !is_item_or_value && (colon || is_explicit_key);
     while (!keys.empty() &&
            (keys.back().indent > indent || (starts_key && keys.back().indent == indent)))
       keys.pop_back();
@@ -272,7 +274,7 @@ bool looks_like_names_only(std::string_view text) {
     if (!is_clear_name(word)) return false;
     has_name = true;
   }
-  return has_name && !without_evident_secrets(text).has_secret;
+  return has_name && !mask_evident_secrets(text).had_secret;
 }
 
 bool is_line_of_secret_names(std::string_view key, std::string_view line) {
@@ -288,8 +290,8 @@ bool is_line_of_secret_names(std::string_view key, std::string_view line) {
 bool may_hold_secret(std::string_view line) {
   const HidingRule rule = rule_of_line(line);
   return rule.hides_all || (rule.hides_addresses && has_address(line)) || has_secret_option(line) ||
-         shows_url_user(line) || without_secrets(line).has_secret ||
-         without_evident_secrets(line).has_secret;
+         shows_url_user(line) || mask_secrets(line).had_secret ||
+         mask_evident_secrets(line).had_secret;
 }
 
 std::string shown_argument(std::string_view argument) {

@@ -224,7 +224,7 @@ void add_masked(std::string_view word, const WordsBefore& before, MaskedText& ma
     const auto at = static_cast<std::size_t>(secret.data() - word.data());
     masked.text += word.substr(0, at);
     masked.text += "...";
-    masked.has_secret = true;
+    masked.had_secret = true;
     word.remove_prefix(at + secret.size());
   }
   masked.text += word;
@@ -356,7 +356,7 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
                                      : end_of_value(text, i + 1, quote, is_in_list ? "," : "");
     if (end <= i + 1) continue;
     const auto value = unquoted(text.substr(i + 1, end - i - 1));
-    masked.has_secret = masked.has_secret || (has_secret_name && may_be_secret(value));
+    masked.had_secret = masked.had_secret || (has_secret_name && may_be_secret(value));
     masked.text += text.substr(copied_end, i + 1 - copied_end);
     masked.text += "...";
     copied_end = end;
@@ -435,7 +435,7 @@ std::size_t mask_curl_password(const WordsBefore& before, std::string_view text,
   masked.text += "...";
   const auto opening = value.substr(0, value.find_first_not_of("\"'\\"));
   if (!opening.empty() && value.ends_with(opening)) masked.text += opening;
-  masked.has_secret = true;
+  masked.had_secret = true;
   return end;
 }
 
@@ -451,8 +451,8 @@ std::size_t mask_setenv_value(const WordsBefore& before, std::string_view text,
   const auto end = end_of_value(text, 0, '\0', "");
   if (end == 0) return 0;
   masked.text += "...";
-  masked.has_secret =
-      masked.has_secret || (has_secret_name && may_be_secret(unquoted(text.substr(0, end))));
+  masked.had_secret =
+      masked.had_secret || (has_secret_name && may_be_secret(unquoted(text.substr(0, end))));
   return end;
 }
 
@@ -474,7 +474,7 @@ MaskedText without_secret_words(std::string_view text, std::span<const std::stri
     if (const auto length =
             is_secret_after(before, "") ? length_of_substitution_with_value(text) : 0) {
       masked.text += "...";
-      masked.has_secret = true;
+      masked.had_secret = true;
       before = {};
       text.remove_prefix(length);
       continue;
@@ -510,14 +510,14 @@ bool is_secret_variable(std::string_view name, std::string_view value) {
          });
 }
 
-MaskedText without_secrets(std::string_view text, std::span<const std::string> names) {
+MaskedText mask_secrets(std::string_view text, std::span<const std::string> names) {
   const auto assigned = without_assigned_secrets(text, names);
   auto masked = without_secret_words(assigned.text, names);
-  masked.has_secret = masked.has_secret || assigned.has_secret;
+  masked.had_secret = masked.had_secret || assigned.had_secret;
   return masked;
 }
 
-MaskedText without_evident_secrets(std::string_view text) {
+MaskedText mask_evident_secrets(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\n";
   MaskedText masked;
   while (!text.empty()) {
@@ -530,7 +530,7 @@ MaskedText without_evident_secrets(std::string_view text) {
       const auto at = static_cast<std::size_t>(secret.data() - word.data());
       masked.text += word.substr(0, at);
       masked.text += "...";
-      masked.has_secret = true;
+      masked.had_secret = true;
       word.remove_prefix(at);
     }
     masked.text += word;

@@ -16,7 +16,7 @@ inline constexpr std::string_view kSecretWordAdvice =
 /// A text in which "..." replaces secrets.
 struct MaskedText {
   std::string text;
-  bool has_secret = false;
+  bool had_secret = false;
 };
 
 /// Returns true if a variable is named like a secret, or if its value has a token of a known
@@ -33,13 +33,13 @@ struct MaskedText {
 /// - passwords in addresses: `https://user:PASSWORD@host`;
 /// - tokens in the form of a known service, anywhere in a word.
 /// A masked value that has fewer than six characters, or is a number or a variable, does not set
-/// has_secret. names: further variables whose values are masked; these do not set has_secret
+/// had_secret. names: further variables whose values are masked; these do not set had_secret
 /// either.
-[[nodiscard]] MaskedText without_secrets(std::string_view text,
-                                         std::span<const std::string> names = {});
+[[nodiscard]] MaskedText mask_secrets(std::string_view text,
+                                      std::span<const std::string> names = {});
 
 /// Masks only secrets that their form reveals: passwords in addresses, tokens of known services,
 /// and the part after the host of addresses that contain "hook", as those of webhooks do.
-[[nodiscard]] MaskedText without_evident_secrets(std::string_view text);
+[[nodiscard]] MaskedText mask_evident_secrets(std::string_view text);
 
 }  // namespace dlrun

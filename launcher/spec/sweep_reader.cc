@@ -54,7 +54,7 @@ std::string why_not_sweepable(std::string_view path) {
       {"download.files"_key, "all points of a sweep have the same files"},
       {"train.data.download"_key, "all points of a sweep have the same files"},
       {"components", "all points of a sweep have the same programs"},
-      {"hetjob", "all points of a sweep have the same programs"},
+      {"hetjob", "all points of a sweep request their nodes in the same form"},
       {"code.snapshot"_key, "all points of a sweep run the same code"},
       {"checkpoint.dir"_key, "every point has checkpoints of its own, in its own run"},
   }};

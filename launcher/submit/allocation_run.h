@@ -36,8 +36,9 @@ struct StartedRun {
 
 using AllocationResult = std::variant<AllocationScript, StartedRun>;
 
-/// Checks the spec before anything is recorded. Fails with kUsage for a sweep, and with kInvalid
-/// and all problems if the allocation lacks resources that the spec requests.
+/// Checks the spec before anything is recorded. Fails with kUsage for a whole sweep; a chosen
+/// point (AllocationRunChoices::point) is a single run. Fails with kInvalid and all problems if the
+/// allocation lacks resources that the spec requests.
 [[nodiscard]] Result<> check_fit(const Experiment& experiment, const Allocation& allocation);
 
 /// Plans and checks the job, fetches its downloads, builds its environments, records the run, and
@@ -46,8 +47,9 @@ using AllocationResult = std::variant<AllocationScript, StartedRun>;
 /// `dlrun cancel` ends the run and not the allocation. The output goes to local.out in the run.
 /// With choices.is_dry_run, only returns the script. Fails with kUsage if choices.job is not set
 /// and this shell is not in an allocation, except with choices.is_dry_run. Fails with kUsage, too,
-/// if choices.job is set and the call comes with a token (held_token.h) from another machine,
-/// because that machine might repeat the call.
+/// if choices.job is set and `dlrun -H` on another machine made the call, which then has a
+/// submission token (held_token.h): that machine repeats a call without an answer, which would
+/// start the run twice.
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,
                                                            SpecOptions options,

@@ -22,8 +22,9 @@ constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kMostRehearsalRanks = 2;
 constexpr std::size_t kLongestRunName = 64;  ///< the longest name of a run, in characters
 
-/// Returns true if each node of the partition has at least `count` GPUs, of the same type as those
-/// of the job's own partition. If `count` is 0: returns true if the partition has no GPUs.
+/// Returns true if each node of the partition has at least `count` GPUs and, as far as the types
+/// are known, GPUs of the requested type and of the types of the job's own partition. If `count` is
+/// 0: returns true if the partition has no GPUs.
 bool gpus_fit(const PartitionProfile& partition, const PartitionProfile* own, const JobSpec& spec,
               std::int64_t count) {
   if (count == 0) return partition.gpus_per_node.value_or(0) == 0;

@@ -17,8 +17,9 @@ namespace dlrun {
 [[nodiscard]] std::string result_text(const std::string& result);
 
 /// Returns the number of the last attempt, counted from 0, the causes of all restarts, and how many
-/// restarts are left: "2, after failure, node_failure; at most 1 restart left". Returns "" if there
-/// was only one attempt.
+/// restarts are left: "2, after failure, node_failure; at most 1 restart left". Between two
+/// attempts, the number is that of the next one ("3 is next"). Leaves out the restarts that are
+/// left if the run has ended. Returns "" if there was only one attempt.
 [[nodiscard]] std::string attempt_text(const RunRecord& record);
 
 /// Returns a line for each component of a job with several programs: its state, its nodes and the

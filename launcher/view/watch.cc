@@ -1,6 +1,6 @@
-// A loop with a period of 200 ms passes on new bytes of the log. The loop inspects the run when the
-// run's record has an end, and at the times of a back-off. After the run's end, the loop continues
-// until no new bytes of the log have come for 600 ms.
+// A loop with a period of 200 ms passes on new bytes of the log. The loop inspects the run as soon
+// as its record says that it has ended, and otherwise at growing intervals. After the run's end,
+// the loop continues until no new bytes of the log have come for 600 ms.
 
 #include "launcher/view/watch.h"
 

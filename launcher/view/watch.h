@@ -52,9 +52,9 @@ class WatchListener {
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 
-/// Waits until the run's status is inactive (is_inactive()) and not outdated (is_last_known), and
-/// until its log is passed on. Returns the last status. Fails with kInterrupted when a signal
-/// arrives, and with kIo if the listener accepts no more bytes.
+/// Waits until is_inactive() is true for the run's state, RunStatus::is_last_known is false (the
+/// state is not outdated), and the log is passed on. Returns the last status. Fails with
+/// kInterrupted when a signal arrives, and with kIo if the listener accepts no more bytes.
 [[nodiscard]] Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
                                           const WatchOptions& options, WatchListener& listener,
                                           const Interrupt& interrupt);

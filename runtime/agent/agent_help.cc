@@ -106,7 +106,7 @@ relay connects `dlrun forward` to ports of the node, over standard input and out
   --any-user              connect to programs of other users of the node, too
 sshd serves one ssh connection over standard input and output, with the node's own sshd:
   --folder DIR            folder of the keys that `dlrun ssh-config` made
-  --check                 only print the path of the node's sshd
+  --check                 only print where the node's sshd is, as JSON
 )";
 
 }  // namespace dlrun::agent

@@ -96,8 +96,8 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
   return {};
 }
 
-/// Returns the error of a failed write, with the space that is left if the disk is full. The space
-/// of the file system says nothing about a quota.
+/// Returns the error of a failed write. If the disk is full (ENOSPC), adds the free space of the
+/// file system. For an exceeded quota (EDQUOT) this number would say nothing.
 tl::unexpected<Error> write_failure(const fs::path& target, int error) {
   if (error == ENOSPC)
     return fail(Errc::kIo, "{}: {}; {} are free there", printable(target.string()),

@@ -18,46 +18,49 @@ namespace {
 constexpr std::size_t kHttpPathLimitBytes = 1024;  ///< longest path of --ready-http, in bytes
 
 std::vector<Option> options_of_run(LeadOptions& lead) {
-  return {{"--runs", text_into("--runs", lead.runs), {}},
-          {"--name", text_into("--name", lead.name), {}},
-          {"--local",
-           [&lead](std::string_view value) -> Result<> {
-             const auto ranks = parse_int(value);
-             if (!ranks || *ranks < 1 || *ranks > kLargestCountOnNode) {
-               return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
-                           printable(value), kLargestCountOnNode);
-             }
-             lead.local_ranks = static_cast<int>(*ranks);
-             return {};
-           },
-           {}},
-          {"--join-timeout",
-           [&lead](std::string_view value) -> Result<> {
-             const auto given = parse_double(value);
-             if (!given || *given <= 0 || *given > 1e6) {
-               return fail(Errc::kUsage,
-                           "--join-timeout '{}' is not a positive number of seconds up to 1000000",
-                           printable(value));
-             }
-             lead.join_timeout = std::chrono::milliseconds(std::llround(*given * 1000));
-             return {};
-           },
-           {}},
-          {"--never-started",
-           [&lead](std::string_view value) -> Result<> {
-             const auto code = parse_int(value);
-             if (!code || *code < 0 || *code > 255) {
-               return fail(Errc::kUsage, "--never-started '{}' is not an exit code from 0 to 255",
-                           printable(value));
-             }
-             lead.failed_script_code = static_cast<int>(*code);
-             return {};
-           },
-           {}},
-          {"--container-error", text_into("--container-error", lead.container_error), {}},
-          {"--tensorboard", {}, [&lead] { lead.writes_tensorboard = true; }},
-          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
-          {"--borrowed", {}, [&lead] { lead.uses_existing_allocation = true; }}};
+  return {
+      {"--runs", text_into("--runs", lead.runs), {}},
+      {"--name", text_into("--name", lead.name), {}},
+      {"--local",
+       [&lead](std::string_view value) -> Result<> {
+         const auto ranks = parse_int(value);
+         if (!ranks || *ranks < 1 || *ranks > kLargestCountOnNode) {
+           return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
+                       printable(value), kLargestCountOnNode);
+         }
+         lead.local_ranks = static_cast<int>(*ranks);
+         return {};
+       },
+       {}},
+      {"--join-timeout",
+       [&lead](std::string_view value) -> Result<> {
+         const auto given = parse_double(value);
+         if (!given || *given <= 0 || *given > 1e6) {
+           return fail(Errc::kUsage,
+                       "--join-timeout '{}' is not a positive number of seconds up to 1000000",
+                       printable(value));
+         }
+         lead.join_timeout = std::chrono::milliseconds(std::llround(*given * 1000));
+         return {};
+       },
+       {}},
+      // The job script ended with this code before it started the ranks; lead only records that.
+      {"--never-started",
+       [&lead](std::string_view value) -> Result<> {
+         const auto code = parse_int(value);
+         if (!code || *code < 0 || *code > 255) {
+           return fail(Errc::kUsage,
+                       "--never-started '{}' is not an exit code of the job script, from 0 to 255",
+                       printable(value));
+         }
+         lead.failed_script_code = static_cast<int>(*code);
+         return {};
+       },
+       {}},
+      {"--container-error", text_into("--container-error", lead.container_error), {}},
+      {"--tensorboard", {}, [&lead] { lead.writes_tensorboard = true; }},
+      {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
+      {"--borrowed", {}, [&lead] { lead.uses_existing_allocation = true; }}};
 }
 
 std::vector<Option> options_of_health(LeadOptions& lead) {

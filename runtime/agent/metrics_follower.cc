@@ -17,7 +17,7 @@
 #include "common/json_read.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "runtime/agent/report_values.h"
+#include "runtime/agent/progress_values.h"
 
 namespace dlrun::agent {
 namespace {

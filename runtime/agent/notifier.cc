@@ -20,7 +20,7 @@
 #include "runtime/agent/metrics_follower.h"
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_recorder.h"
-#include "runtime/agent/report_values.h"
+#include "runtime/agent/progress_values.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/surroundings.h"
 

@@ -148,7 +148,6 @@ void write_python_stacks(pid_t pid, const Env& env, const std::filesystem::path&
   // gdb ends a script at the first command that fails, but continues after a failed -ex.
   auto script = scratch;
   script += ".gdb";
-  if (!write_file_atomic(script, join(commands.calls, "\n") + '\n')) return;
   auto argv = gdb_argv(pid, {"auto-solib-add off"});
   for (const char* command :
        {"sharedlibrary libc\\.", "sharedlibrary libpython", "set scheduler-locking on"})
@@ -156,7 +155,8 @@ void write_python_stacks(pid_t pid, const Env& env, const std::filesystem::path&
   for (auto& command : commands.save) argv.insert(argv.end(), {"-ex", std::move(command)});
   argv.insert(argv.end(), {"-x", script.string()});
   for (auto& command : commands.restore) argv.insert(argv.end(), {"-ex", std::move(command)});
-  std::ignore = run(std::move(argv), env, limit);
+  if (write_file_atomic(script, join(commands.calls, "\n") + '\n'))
+    std::ignore = run(std::move(argv), env, limit);
   std::error_code ignored;
   std::filesystem::remove(script, ignored);
 }

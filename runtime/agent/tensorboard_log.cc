@@ -9,7 +9,7 @@
 
 #include "common/files.h"
 #include "runtime/agent/progress_recorder.h"
-#include "runtime/agent/report_values.h"
+#include "runtime/agent/progress_values.h"
 
 namespace dlrun::agent {
 namespace {

@@ -318,8 +318,8 @@ Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOp
 }
 
 Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options,
-                                                            std::uint64_t steps_before) {
-  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, steps_before));
+                                                            std::uint64_t exchanges_before) {
+  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, exchanges_before));
   return std::make_unique<ShmCommunicator>(std::move(segment));
 }
 

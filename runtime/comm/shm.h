@@ -15,10 +15,10 @@ namespace dlrun {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options);
 
-/// Connects the ranks in the same way, but the counter of their exchanges starts at steps_before,
+/// Connects the ranks in the same way, but their counter of exchanges starts at exchanges_before,
 /// which must be equal on all ranks. Tests start just below 2^32, where a 32-bit counter would
 /// wrap.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
-    const CommunicatorOptions& options, std::uint64_t steps_before);
+    const CommunicatorOptions& options, std::uint64_t exchanges_before);
 
 }  // namespace dlrun

@@ -226,7 +226,7 @@ std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
 }
 
 Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options,
-                                                     std::uint64_t steps_before) {
+                                                     std::uint64_t exchanges_before) {
   if (options.world.nnodes <= 1 && options.world.local_size != options.world.size) {
     return fail(Errc::kInvalid,
                 "shared memory reaches the ranks of one node, but only {} of this world's {} ranks "
@@ -248,7 +248,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   DLRUN_TRY_ASSIGN(auto memory,
                    options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
   std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(memory)));
-  segment->step_ = steps_before;
+  segment->step_ = exchanges_before;
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
@@ -373,7 +373,7 @@ std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
   const std::size_t begin = memory_bytes_;
   memory_bytes_ += n * part;
   // Each rank allocates its own part now, as in map(). If another rank finds no memory for its
-  // part, this part stays unused.
+  // part, all ranks give up the extension, and the memory of this rank's part stays unused.
   const auto own = static_cast<off_t>(begin + part * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own, static_cast<off_t>(part)) != 0) return nullptr;
   void* const at = ::mmap(nullptr, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(),

@@ -49,11 +49,11 @@ class ShmSegment {
   static constexpr std::size_t kRankCountersBytes = 64;
 
   /// Connects the ranks and blocks until all are present. The first step has the number
-  /// steps_before + 1; steps_before must be equal on all ranks. Fails with kInvalid (ranks on
-  /// several nodes), kUnavailable (no store), kTimeout (the message names the missing ranks), kIo
-  /// (no socket, or not enough memory) or kPeer.
+  /// exchanges_before + 1; exchanges_before must be equal on all ranks. Fails with kInvalid (ranks
+  /// on several nodes), kUnavailable (no store), kTimeout (the message names the missing ranks),
+  /// kIo (no socket, or not enough memory) or kPeer.
   [[nodiscard]] static Result<std::unique_ptr<ShmSegment>> join(const CommunicatorOptions& options,
-                                                                std::uint64_t steps_before = 0);
+                                                                std::uint64_t exchanges_before = 0);
 
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;

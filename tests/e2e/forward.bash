@@ -12,7 +12,7 @@
 #   wait_for_forward           waits for the end of dlrun forward; sets code to its exit code and
 #                              prints forward.err
 #   fetch ARGUMENTS...         runs curl without the proxies of the environment
-#   nothing_is_left            succeeds if the job has only its own step, and no process of a
+#   no_connection_is_left            succeeds if the job has only its own step, and no process of a
 #                              forwarding or of an ssh connection exists on any node
 #   write_ssh_block ARGUMENTS...
 #                              writes the output of dlrun ssh-config to the file config; sets host
@@ -70,7 +70,7 @@ wait_for_forward() {
 }
 fetch() { curl -sS --noproxy '*' --max-time 60 "$@"; }
 
-nothing_is_left() {
+no_connection_is_left() {
     squeue -h -s -j "$job" -o %i
     [[ $(squeue -h -s -j "$job" -o %i | grep -cv -e batch -e extern) == 1 ]] || return 1
     ! pgrep -u "$DLRUN_TESTBED_USER" -a \

@@ -34,7 +34,7 @@ setup() { dir=$(fresh_dir); }
     kill -INT "$forward_pid"
     wait_for_forward
     [ "$code" -eq 130 ]
-    wait_until 20 nothing_is_left
+    wait_until 20 no_connection_is_left
     is_running
 }
 

@@ -24,7 +24,7 @@ load forward
     for tracker in cgroup linuxproc; do
         return_to "$tracker"
         job=${job_on[$tracker]}
-        wait_until 40 nothing_is_left
+        wait_until 40 no_connection_is_left
         # `last` would be the run on the other testbed.
         [ "$(dl status "${run_on[$tracker]}" --json | jq -r .state)" = running ]
     done

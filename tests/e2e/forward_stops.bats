@@ -16,7 +16,7 @@ load forward
             kill -"$signal" "$forward_pid"
             wait_for_forward
             [[ $code == 130 || $signal == KILL ]]
-            wait_until 20 nothing_is_left
+            wait_until 20 no_connection_is_left
         done
         is_running
     done

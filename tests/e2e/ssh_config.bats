@@ -29,7 +29,7 @@ setup() { dir=$(fresh_dir); }
     # Only the user can read the keys and known_hosts.
     run_dir=$(dl status last --json | jq -r .path)
     [[ $(stat -c %a "$run_dir/ssh" "$run_dir/ssh/user_key" | tr '\n' ' ') == "700 600 " ]]
-    wait_until 20 nothing_is_left
+    wait_until 20 no_connection_is_left
 }
 
 @test "ssh without a command, with -L and -D as an editor uses it, reaches the job's server" {
@@ -57,7 +57,7 @@ print(s.getsockname()[1])')
     pkill -TERM -u "$DLRUN_TESTBED_USER" -f -- "-N -L $sockets/forwarded"
     wait "$editor" || true
     rm -rf "$sockets"
-    wait_until 20 nothing_is_left
+    wait_until 20 no_connection_is_left
     is_running
 }
 

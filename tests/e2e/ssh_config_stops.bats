@@ -14,7 +14,7 @@ no_sleeper() { ! pgrep -u "$DLRUN_TESTBED_USER" -a -f 'sleep 98765'; }
         write_ssh_block last --node n2
         # The program has its own session and ignores the signals with which sshd ends programs.
         ssh_to 'setsid sh -c "trap \"\" TERM HUP; sleep 98765" >/dev/null 2>&1 </dev/null &'
-        wait_until 20 nothing_is_left
+        wait_until 20 no_connection_is_left
         wait_until 20 no_sleeper
         is_running
         ssh_to 'trap "" TERM HUP; touch '"$dir"'/in; sleep 98765' </dev/null 3>&- &

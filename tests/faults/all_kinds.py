@@ -1,6 +1,6 @@
 """The table of all kinds of faults."""
 
-import on_clusters
+import on_daemons_and_nodes
 import on_network
 import on_processes
 import on_slurm
@@ -9,7 +9,7 @@ import system_call_faults
 
 KINDS = (
     *on_processes.KINDS,
-    *on_clusters.KINDS,
+    *on_daemons_and_nodes.KINDS,
     *on_slurm.KINDS,
     *on_storage.KINDS,
     *system_call_faults.KINDS,

@@ -31,7 +31,8 @@ TrainOptions short_run_options() {
 }
 
 const Split& digits() {
-  static const Split kDigits{generate_digits(300, 1, false), generate_digits(50, 1, true), "drawn"};
+  static const Split kDigits{generate_digits(300, 1, false), generate_digits(50, 1, true),
+                             "generated digits"};
   return kDigits;
 }
 
@@ -74,7 +75,8 @@ TEST_CASE("the test accuracy after a training in bf16 is at most 0.02 below that
   const auto device = gpu_kernels();
   if (device == nullptr) return;
   const auto bf16_device = gpu_kernels({.precision = Precision::kBfloat16});
-  const Split data{generate_digits(2000, 1, false), generate_digits(500, 1, true), "drawn"};
+  const Split data{generate_digits(2000, 1, false), generate_digits(500, 1, true),
+                   "generated digits"};
   TrainOptions options;
   options.layers = *layer_texts_of("cnn", {}, 10);
   options.epochs = 3;

@@ -56,8 +56,8 @@ TEST_CASE(
   options.batch = 300;
   const auto want = train(1, options);
   REQUIRE_MESSAGE(want[0].outcome.has_value(), message_of(want[0]));
-  // The largest shard of a rank: with 4 ranks, each has at most two of the 7 partitions of
-  // 43 samples.
+  // largest: the number of samples of the rank that has the most. Six partitions have 43 samples,
+  // and one has 42: of 2 ranks, one has four partitions, with 171 samples.
   for (const auto& [size, largest] : {std::pair(1, 300), {2, 171}, {4, 86}, {7, 43}}) {
     CAPTURE(size);
     options.batch = static_cast<std::size_t>(largest);
@@ -170,7 +170,7 @@ TEST_CASE(
   CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "they need --loss sigmoid"));
   options.loss = Loss::kSigmoid;
   CHECK(has(message_of(train(1, options)[0]),
-            "drawn: its labels are classes that exclude each other"));
+            "generated digits: its labels are classes that exclude each other"));
 }
 
 }  // namespace dlrun::trainer

@@ -279,7 +279,7 @@ TEST_CASE("the error names the one rank whose loss is not finite") {
                     "host" + std::to_string(communicator.rank())};
     const auto outcome = Trainer(options, data, session).run();
     const std::string message = outcome ? "succeeded" : outcome.error().message;
-    CHECK_MESSAGE(has(message, "rank 1 on host1: drawn: the loss is "), message);
+    CHECK_MESSAGE(has(message, "rank 1 on host1: generated digits: the loss is "), message);
     CHECK(has(message, " at step 2 (epoch 1)"));
   });
 }

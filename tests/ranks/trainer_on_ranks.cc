@@ -50,7 +50,8 @@ TrainOptions small_options() {
 }
 
 Split generated_data(std::size_t training_samples) {
-  return {generate_digits(training_samples, 1, false), generate_digits(50, 1, true), "drawn"};
+  return {generate_digits(training_samples, 1, false), generate_digits(50, 1, true),
+          "generated digits"};
 }
 
 const Split& small_data() {

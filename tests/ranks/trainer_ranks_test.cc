@@ -167,11 +167,12 @@ TEST_CASE(
   check_that_training_resumes(options);
 }
 
-TEST_CASE("leaving out the last batch changes the parameters by more than the tolerance of sgd") {
+TEST_CASE("the tolerance of sgd is small enough to notice that the last batch was left out") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
   const auto all = train(1, options);
+  // 280 samples are the 300 without the last, smaller batch of each epoch.
   const auto without = train(1, options, {}, "single", generated_data(280));
   CHECK(largest_difference(all[0].parameters, without[0].parameters) > 1e-3);
 }
@@ -200,16 +201,18 @@ TEST_CASE("training works if the last step has fewer samples than there are rank
 }
 
 TEST_CASE(
-    "a batch larger than a rank's shard, and a rank without samples, are refused, and the message "
+    "a batch larger than the largest shard, and a rank without samples, are refused, and the "
+    "message "
     "names the rank") {
   TrainOptions options = small_options();
-  options.batch = 43;  // 300 samples on 7 ranks
+  options.batch = 43;  // 300 samples on 7 ranks: each has 43 or 42
   options.epochs = 1;
   CHECK(train(7, options)[6].outcome.has_value());
   options.batch = 44;
   for (const Trained& rank : train(7, options)) {
     CHECK(message_of(rank) ==
-          "drawn: --batch 44 is larger than a rank's shard: rank 0 has 43 of 300 training samples");
+          "generated digits: --batch 44 is larger than a rank's shard: rank 0 has 43 of 300 "
+          "training samples");
   }
   options.sharding = Sharding::kEpoch;
   options.batch = 301;
@@ -219,7 +222,7 @@ TEST_CASE(
   options.batch = 1;
   CHECK(train(4, options, {}, "gloo", generated_data(4))[3].outcome.has_value());
   for (const Trained& rank : train(4, options, {}, "gloo", generated_data(3)))
-    CHECK(message_of(rank) == "drawn: 3 training samples for 4 ranks: rank 3 has none");
+    CHECK(message_of(rank) == "generated digits: 3 training samples for 4 ranks: rank 3 has none");
 }
 
 TEST_CASE("different options on one rank are an error before training") {
@@ -427,11 +430,12 @@ TEST_CASE(
     REQUIRE_FALSE(rank.outcome.has_value());
     CHECK(rank.outcome.error().code == Errc::kInvalid);
     const auto message = message_of(rank);
-    CHECK_MESSAGE(
-        has(message,
-            "rank 0 on host0: drawn: a parameter, or the optimizer's state for a parameter, is not "
-            "finite "),
-        message);
+    CHECK_MESSAGE(has(message,
+                      "rank 0 on host0: generated digits: a parameter, or the optimizer's state "
+                      "for a parameter, "
+                      "is not "
+                      "finite "),
+                  message);
   }
   CHECK(fs::exists(folder.path() / good / "manifest.json"));
   CHECK(read_file(folder.path() / "latest", 100).value() == good + "\n");
@@ -448,7 +452,7 @@ TEST_CASE("a test loss that is not finite is an error") {
   const Trained alone = train(1, options).front();
   REQUIRE_FALSE(alone.outcome.has_value());
   CHECK(alone.outcome.error().code == Errc::kInvalid);
-  CHECK_MESSAGE(has(message_of(alone), "drawn: the test loss is "), message_of(alone));
+  CHECK_MESSAGE(has(message_of(alone), "generated digits: the test loss is "), message_of(alone));
 }
 
 TEST_CASE(

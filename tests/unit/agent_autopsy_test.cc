@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -52,6 +53,8 @@ class RunningProgram {
     std::vector<char*> arguments;
     for (auto& argument : argv) arguments.push_back(argument.data());
     arguments.push_back(nullptr);
+    // gdb is no parent of this process, so the kernel may demand the permission (ptrace_scope 1).
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     ::execvp(arguments[0], arguments.data());
     ::_exit(127);
   }
@@ -257,9 +260,12 @@ TEST_CASE(
   const auto python = folder.path() / "python3";
   std::filesystem::copy_file("/usr/bin/sleep", python);
   const RunningProgram program({python.string(), "100"});
-  while (read_process(program.pid()).threads.empty() ||
-         std::filesystem::read_symlink(fmt::format("/proc/{}/exe", program.pid())) != python)
+  const auto program_file = std::filesystem::canonical(python);
+  const auto exe = fmt::format("/proc/{}/exe", program.pid());
+  std::error_code error;
+  for (int i = 0; i < 1000 && std::filesystem::read_symlink(exe, error) != program_file; ++i)
     std::this_thread::sleep_for(milliseconds(10));
+  REQUIRE(std::filesystem::read_symlink(exe, error) == program_file);
   const auto open_files = [&] {
     return std::distance(
         std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", program.pid())), {});

@@ -10,7 +10,7 @@
 #include "common/bounded_json.h"
 #include "common/subprocess.h"
 #include "common/text.h"
-#include "runtime/agent/report_values.h"
+#include "runtime/agent/progress_values.h"
 #include "runtime/agent/tensorboard_event.h"
 #include "runtime/agent/tensorboard_log.h"
 #include "tests/contains.h"

@@ -74,7 +74,7 @@ TEST_CASE(
   CHECK(static_cast<float>(Float16(65'519.0F)) == 65'504);
   CHECK(std::isinf(static_cast<float>(Float16(65'520.0F))));
   CHECK(static_cast<float>(Float16(1e-9F)) == 0);
-  // The fraction of this NaN has set bits only among those that rounding cuts off.
+  // All 1-bits in this NaN's fraction are among those that rounding cuts off.
   CHECK(std::isnan(static_cast<float>(Bfloat16(std::bit_cast<float>(0x7f800001U)))));
 }
 

@@ -258,9 +258,10 @@ TEST_CASE("the settings of curl quote all that is sent, follow no redirect and a
   CHECK_FALSE(has(text, "\nurl = \"https://evil\""));
 }
 
-TEST_CASE_FIXTURE(QueueOfRun,
-                  "only the owner can read a waiting notice; sending it removes its file and that "
-                  "of the address") {
+TEST_CASE_FIXTURE(
+    QueueOfRun,
+    "only the owner can read a waiting notice, and sending it removes its file and that "
+    "of the address") {
   put();
   CHECK(permissions_of(run / "notify") == 0700);
   for (const auto& entry : fs::directory_iterator(run / "notify"))

@@ -98,7 +98,7 @@ TEST_CASE(
             .empty());
 }
 
-TEST_CASE("a sweep in an allocation is refused") {
+TEST_CASE("a whole sweep in an allocation is refused") {
   Experiment sweep = experiment_of("nodes: 1");
   SweptKey key;
   key.key = "resources.nodes";

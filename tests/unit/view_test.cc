@@ -404,8 +404,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a sweep shows its total cost; a sweep with sweep.ask shows the cost of one point, or none if "
-    "it "
+    "a sweep shows its total cost, and a sweep with sweep.ask that of one point, or none if it "
     "varies a key of resources") {
   SweepPlan sweep;
   sweep.points.resize(2);

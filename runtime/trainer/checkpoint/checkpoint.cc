@@ -292,7 +292,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
     const CheckpointLayout& layout, const std::string& optimizer,
     const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const {
   try {
-    return load_newest_or_throw(layout, optimizer, array_names, skipped);
+    return load_newest_unguarded(layout, optimizer, array_names, skipped);
   } catch (const std::bad_alloc&) {
     return fail(
         Errc::kIo,
@@ -301,7 +301,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
   }
 }
 
-Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
+Result<std::optional<TrainingState>> CheckpointFolder::load_newest_unguarded(
     const CheckpointLayout& layout, const std::string& optimizer,
     const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const {
   DLRUN_TRY_ASSIGN(const auto all, names());

@@ -61,8 +61,8 @@ struct TrainingState {
   /// Empty, unless every rank reads its own files: then the number of samples of each rank
   /// (Sampler::Options). An offset within an epoch is then valid only for the same ranks and files.
   std::vector<std::size_t> rank_samples = {};
-  /// With Sharding::kEpoch: the number of ranks, all of which had reached `position` in their own
-  /// epochs. Otherwise 1.
+  /// With Sharding::kEpoch: the number of ranks that saved this checkpoint; each rank runs through
+  /// epochs of its own, and `position` is the same in all of them. Otherwise 1.
   std::uint64_t epoch_ranks = 1;
 };
 
@@ -110,7 +110,8 @@ class CheckpointFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
-  [[nodiscard]] Result<std::optional<TrainingState>> load_newest_or_throw(
+  /// Like load_newest(), but std::bad_alloc may pass through it.
+  [[nodiscard]] Result<std::optional<TrainingState>> load_newest_unguarded(
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const;
   [[nodiscard]] Result<> write(const std::filesystem::path& folder, const TrainingState& state,

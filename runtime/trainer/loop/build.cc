@@ -60,7 +60,7 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
       .state = optimizer_state,
       .parameters = network.parameters(),
       .gradients = network.gradients(),
-      .step_sums = network.gradients_extra_and_observed().subspan(count),
+      .step_sums = network.gradients_and_further_sums().subspan(count),
       .tensors = tensors,
       .clip_norm = options.clip_norm,
   };

@@ -114,9 +114,9 @@ template <bool kAdds, typename T>
 
 /// Sums kColumns columns at a time in registers. Returns the first column that is not yet summed.
 template <std::size_t kColumns, typename T>
-[[gnu::always_inline]] inline std::size_t add_columns(const T* x, std::size_t rows,
-                                                      std::size_t stride, std::size_t at,
-                                                      std::size_t columns, T* sums) {
+[[gnu::always_inline]] inline std::size_t store_column_sums(const T* x, std::size_t rows,
+                                                            std::size_t stride, std::size_t at,
+                                                            std::size_t columns, T* sums) {
   for (; at + kColumns <= columns; at += kColumns) {
     std::array<T, kColumns> lanes{};
     for (std::size_t row = 0; row < rows; ++row) {
@@ -129,11 +129,12 @@ template <std::size_t kColumns, typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void add_all_columns(const T* x, std::size_t rows, std::size_t stride,
-                                                   std::size_t columns, T* sums) {
-  std::size_t at = add_columns<64>(x, rows, stride, 0, columns, sums);
-  at = add_columns<16>(x, rows, stride, at, columns, sums);
-  add_columns<1>(x, rows, stride, at, columns, sums);
+[[gnu::always_inline]] inline void store_all_column_sums(const T* x, std::size_t rows,
+                                                         std::size_t stride, std::size_t columns,
+                                                         T* sums) {
+  std::size_t at = store_column_sums<64>(x, rows, stride, 0, columns, sums);
+  at = store_column_sums<16>(x, rows, stride, at, columns, sums);
+  store_column_sums<1>(x, rows, stride, at, columns, sums);
 }
 
 }  // namespace
@@ -151,7 +152,7 @@ DLRUN_EACH_ISA void add_max_gradient(const float* x, const float* y, float* rema
 }
 DLRUN_EACH_ISA void sum_columns(const float* x, std::size_t rows, std::size_t stride,
                                 std::size_t columns, float* sums) {
-  add_all_columns(x, rows, stride, columns, sums);
+  store_all_column_sums(x, rows, stride, columns, sums);
 }
 void max_in_place(const double* x, double* y, std::size_t n) {
   max_of_elements(x, y, n);
@@ -166,7 +167,7 @@ void add_max_gradient(const double* x, const double* y, double* remaining, doubl
 }
 void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns,
                  double* sums) {
-  add_all_columns(x, rows, stride, columns, sums);
+  store_all_column_sums(x, rows, stride, columns, sums);
 }
 
 namespace {

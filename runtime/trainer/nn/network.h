@@ -71,7 +71,7 @@ class Network {
   [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(parameter_count_); }
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameter_count_); }
   /// Returns the gradients, the extra elements and observed_statistics().
-  [[nodiscard]] std::span<T> gradients_extra_and_observed() {
+  [[nodiscard]] std::span<T> gradients_and_further_sums() {
     return gradients_.span().first(parameter_count_ + extra_count_ + running_.size());
   }
   [[nodiscard]] std::span<T> extra() {
@@ -82,7 +82,7 @@ class Network {
   /// Returns the statistics of the current step's batch, in the order of running_statistics(). The
   /// caller sets them to zero before each step.
   [[nodiscard]] std::span<T> observed_statistics() {
-    return gradients_extra_and_observed().subspan(parameter_count_ + extra_count_);
+    return gradients_and_further_sums().subspan(parameter_count_ + extra_count_);
   }
 
   /// Returns the number of layers.

@@ -34,10 +34,10 @@ GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& ker
                                  Network<float>& network, const Options& options)
     : communicator_(communicator),
       kernels_(kernels),
-      gradients_(network.gradients_extra_and_observed().data()),
+      gradients_(network.gradients_and_further_sums().data()),
       compression_(options.compression) {
   const bool is_compressed = compression_ != Compression::kNone;
-  std::size_t end = network.gradients_extra_and_observed().size();
+  std::size_t end = network.gradients_and_further_sums().size();
   if (is_compressed) {
     add_bucket(network.gradients().size(), end, network.layer_count() - 1, false);
     end = network.gradients().size();

@@ -24,9 +24,9 @@ namespace dlrun::trainer {
 /// or N*2^-11 (fp16) times the sum of the absolute values. In fp16, a sum below 2^-14 has an error
 /// of up to N*2^-25.
 ///
-/// The network has further elements behind the gradients (Network::gradients_extra_and_observed()),
-/// which are sent in the first bucket. With compression the first bucket has only these elements,
-/// and is not compressed.
+/// Behind the gradients, the network's array has further numbers that are summed over the ranks
+/// (Network::gradients_and_further_sums()). They are sent in the first bucket. With compression the
+/// first bucket has only these elements, and is not compressed.
 ///
 /// The caller must divide each rank's loss by the number of samples of all ranks, so that the sum
 /// is the gradient of the mean loss.

@@ -95,7 +95,7 @@ class LocalExchange final : public GradientExchange {
     // extra elements and the statistics.
     scaled_copy(kernels, network_.gradients(), weight, network_.parameters());
     scaled_copy(kernels, network_.observed_statistics(), weight, network_.running_statistics());
-    DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_extra_and_observed()));
+    DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_and_further_sums()));
     scaled_copy(kernels, network_.parameters(), 1, network_.gradients());
     scaled_copy(kernels, network_.running_statistics(), 1, network_.observed_statistics());
     for (const std::span<float> state : context_.state.spans()) {

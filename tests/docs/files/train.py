@@ -1,5 +1,5 @@
-"""Stands for the program of a reader. Rank 0, which alone has DLRUN_PROGRESS, reports three
-steps, as docs/restarts.md explains."""
+"""Stands for the training program of somebody who reads the pages. Rank 0, which alone has
+DLRUN_PROGRESS, reports three steps, as docs/restarts.md explains."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. Only one
-job uses the testbed during such a fault.
+"""Faults of the testbed itself: daemons killed, stopped and paused, nodes lost, links unplugged.
+Only one job uses the testbed during such a fault.
 """
 
 import dataclasses
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from kinds import NO_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
 from testbed import wait_for
 
-# The least duration of each of the last 20 steps. Slurm declares a node lost after 10 to 30 s.
+# Each of the last 20 steps of the plain program takes at least this long, so that the job still
+# runs when Slurm declares a node lost, after 10 to 30 s.
 SLOW_MS = 2000
 NOTICE_LIMIT_S = 90.0  # time limit for the run to notice the loss of a node and to continue
 

@@ -1,4 +1,4 @@
-#include "runtime/agent/report_values.h"
+#include "runtime/agent/progress_values.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
-// The values of a program's reports, and of the lines of metrics.jsonl, for the records of other
-// tools (track). Pure functions.
+// The values of the progress that a program reports (DLRUN_PROGRESS), and of the lines of
+// metrics.jsonl, for the records of other tools (track). Pure functions.
 
 #include <cstdint>
 #include <optional>
