@@ -94,10 +94,11 @@ class MlflowRecord {
   /// sends the parameters, the tags, the values in batches, and the end. token: for the header
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
   /// Only one process sends at a time. If another process is sending, the report has a problem. On
-  /// a file system without locks, two processes may send at the same time: each value still counts
-  /// once, but the server may make two runs for a record that has no run there yet. missing_end:
-  /// sync() first adds this end to mlflow.jsonl, unless has_end(). Pass an end only after all
-  /// processes of the job have ended. limit: the longest time for one request.
+  /// a file system without locks, two processes may send at the same time. Values that both send
+  /// are like values that are sent again (see above). The server may also make two runs for a
+  /// record that has no run there yet. missing_end: sync() first adds this end to mlflow.jsonl,
+  /// unless has_end(). Pass an end only after all processes of the job have ended. limit: the
+  /// longest time for one request.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {},

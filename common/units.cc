@@ -98,7 +98,7 @@ std::string age_text(std::int64_t seconds) {
   return fmt::format("{} d", seconds / kDay);
 }
 
-std::string rate_text_without_decimals(double value) {
+std::string coarse_rate_text(double value) {
   if (std::abs(value) >= kLeastWithExponent) return fmt::format("{:.4g}", value);
   if (value >= 999'950) return fmt::format("{:.1f}M", value / 1e6);
   if (value >= kRoundedTo10000) return fmt::format("{:.1f}k", value / 1e3);

@@ -38,7 +38,7 @@ struct ByteScale {
 
 /// Formats a rate without decimals; from 10,000 on with a suffix and one decimal: "812", "84.3k",
 /// "1.2M".
-[[nodiscard]] std::string rate_text_without_decimals(double value);
+[[nodiscard]] std::string coarse_rate_text(double value);
 /// Formats a rate with three significant digits: "0.241", "812", "84.3k", "1.2M".
 [[nodiscard]] std::string rate_text(double value);
 /// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",

@@ -1,6 +1,6 @@
 # Made by `dlrun completion bash` from the tree of commands and the key table; a test checks this.
 # shellcheck shell=bash
-_dlrun_offer() { # PREFIX WORD WORDS
+_dlrun_offer() { # PREFIX TYPED CANDIDATES
   local IFS=$' \t\n' names name
   read -r -d '' -a names <<<"$3"
   for name in "${names[@]}"; do

@@ -41,8 +41,8 @@ def resolved(schema, name):
             target = target[word]
         return resolved(target, name)
     made = {word: resolved(value, name) for word, value in schema.items() if word != "definitions"}
-    # `properties` is a keyword of JSON Schema here only if a list `required` stands beside it.
-    # Otherwise it is a property that has this name.
+    # In docs/json, each object that lists its fields has `properties` and `required`. So
+    # `properties` without a list `required` beside it is a field of this name, not the keyword.
     if isinstance(made.get("properties"), dict) and isinstance(made.get("required"), list):
         made.setdefault("additionalProperties", False)
     return made

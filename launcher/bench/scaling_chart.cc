@@ -27,8 +27,8 @@ std::string models_text(const std::vector<ScalingModel>& models, const char* mod
   }
   if (models.size() > 1)
     text +=
-        " (with only two measured sizes, latency and transfer time cannot be told apart; "
-        "measure a third size)";
+        " (with only two numbers of ranks, latency and transfer time cannot be told apart; "
+        "measure a third number)";
   return text;
 }
 

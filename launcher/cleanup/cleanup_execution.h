@@ -32,10 +32,10 @@ struct CleanupResult {
   std::optional<Errc> failure;  ///< the code of the first failure
 };
 
-/// Deletes the runs, and finishes earlier, interrupted deletions in their folders. Reports an error
-/// for a run that cannot be deleted (or only a note, see CleanupPlan::tolerates_busy_runs), and
-/// continues with the next run. Also forgets which runs were deleted more than a year ago
-/// (deleted_runs.h).
+/// Deletes the runs. Also finishes earlier, interrupted deletions of any runs in the plan's runs
+/// folders (CleanupPlan::folders). Reports an error for a run that cannot be deleted (or only a
+/// note, see CleanupPlan::tolerates_busy_runs), and continues with the next run. Also forgets which
+/// runs were deleted more than a year ago (deleted_runs.h).
 [[nodiscard]] CleanupResult clean_up(const Env& env, RunInspector& inspector,
                                      const CleanupPlan& plan, const CleanupListener& listener);
 

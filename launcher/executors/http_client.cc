@@ -19,8 +19,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-/// Pauses before a request is sent again after a lost connection. (slurmrestd 22.05 resets one
-/// connection in some thousands.)
+/// Pauses before a GET is sent again after a lost connection; no other request is.
+/// (slurmrestd 22.05 resets one connection in some thousands.)
 constexpr std::array kRetryPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                                   std::chrono::milliseconds{1000}};
 
@@ -41,7 +41,8 @@ std::size_t append_to_body(char* bytes, std::size_t size, std::size_t count, voi
   return size * count;
 }
 
-/// Connects a new socket to an address of this machine, which answers immediately or not at all.
+/// Connects a new socket to an address of this machine. Waits for at most kConnectTimeout; such an
+/// address usually answers at once. Returns a closed socket on failure.
 [[nodiscard]] UniqueFd connected_socket(const struct curl_sockaddr& address) {
   UniqueFd socket(
       ::socket(address.family, address.socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.protocol));
@@ -138,6 +139,7 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
 Result<HttpClient> HttpClient::to(const RestAddress& address, CheckPeer check_peer) {
+  // The start and the end of the message if libcurl is missing.
   DLRUN_TRY_ASSIGN(auto curl, CurlLibrary::load("slurmrestd is asked through",
                                                 "submit.via: sbatch works without it"));
   auto state = std::make_unique<State>();

@@ -32,8 +32,9 @@ std::string case_pattern_of(const CommandTable& table, ValueKind kind) {
 }
 
 // The script uses _dlrun_offer instead of compgen -W, which would expand every word, even `$(...)`
-// in the name of a run. _dlrun_offer skips names that need quotes; dlrun creates no such names.
-constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX WORD WORDS
+// in the name of a run. _dlrun_offer offers those of CANDIDATES (one text) that start with
+// TYPED, each with PREFIX before it. It skips names that need quotes; dlrun creates no such names.
+constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX TYPED CANDIDATES
   local IFS=$' \t\n' names name
   read -r -d '' -a names <<<"$3"
   for name in "${names[@]}"; do

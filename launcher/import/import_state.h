@@ -18,7 +18,7 @@ namespace dlrun {
 using ImportObstacle = std::optional<std::string>;
 
 /// A remark on a line of the script: the spec does not have the line, or has it in another form, or
-/// the line needs a change.
+/// has it with something that the user should change, such as a secret (is_in_spec).
 struct ImportRemark {
   std::size_t line = 0;
   std::size_t last_line = 0;  ///< the last line of a block; otherwise 0
@@ -54,9 +54,9 @@ class ImportedKeys {
   std::vector<ImportedKey> keys_;
 };
 
-/// Stands before and after a variable that keeps its name in a text: HOME or USER, which dlrun
-/// replaces only when the spec is read, and the variables of ScriptVariable::job_text. A script
-/// never contains this character.
+/// Stands before and after the name of a variable that the import does not replace by its value:
+/// HOME or USER, which dlrun replaces when it reads the spec, and the variables of
+/// ScriptVariable::job_text. A script never contains this character.
 inline constexpr char kVariableMark = '\x01';
 
 /// Returns the text as YAML. Variables between two kVariableMark become ${NAME}.

@@ -38,7 +38,8 @@ export DLRUN_MASTER_PORT=$dlrun_port
 /// Shell lines that set the variables DLRUN_* of one task from Slurm's variables, as the rank agent
 /// would do. The lines are POSIX sh, because an image may have no bash.
 constexpr std::string_view kTaskVariablesText =
-    R"sh(dlrun_node=$SLURM_NODEID dlrun_tasks= # of this node, from a list such as 2(x3),1
+    R"sh(# dlrun_tasks: the number of tasks of this node, from a list such as 2(x3),1
+dlrun_node=$SLURM_NODEID dlrun_tasks=
 for dlrun_group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
   dlrun_tasks=${dlrun_group%%"("*} dlrun_nodes=1
   case $dlrun_group in *x*) dlrun_nodes=${dlrun_group#*x} dlrun_nodes=${dlrun_nodes%")"} ;; esac

@@ -18,8 +18,8 @@ namespace {
 /// Options of sbatch that have no key and that each part of a heterogeneous job must repeat,
 /// because sbatch forgets them at the end of a part (`reset_each_pass` in Slurm's
 /// src/common/slurm_opt.c). sbatch also forgets --mail-type, --mail-user and --umask, but the whole
-/// job has these options from its first part, in which the script runs. dlrun itself adds
-/// --no-kill.
+/// job has these options from its first part, in which the script runs. A spec
+/// cannot set --no-kill; dlrun sets it for `retry.on: node_failure`.
 constexpr auto kPartOptionsWithoutKey = std::to_array<std::string_view>({
     "--consolidate-segments",
     "--contiguous",
@@ -116,7 +116,7 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
 }
 
 LoadedSpec ComponentPlanner::make_requesting_spec() const {
-  LoadedSpec requesting = specs_[layout_.component_of_part.front()];
+  LoadedSpec requesting = specs_[layout_.components_in_part_order.front()];
   requesting.preset = Preset();
   requesting.preset.name = "plain";
   requesting.spec.name = loaded_.spec.name;
@@ -161,7 +161,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
          ""}});
   }
   LaunchPlan plan = plan_whole();
-  std::vector<std::size_t> order = layout_.component_of_part;
+  std::vector<std::size_t> order = layout_.components_in_part_order;
   if (!layout_.is_hetjob) std::sort(order.begin(), order.end());
   for (const std::size_t index : order) plan.components.push_back(plan_component(index));
   for (const PlannedComponent& component : plan.components) merge_prologue(plan, component);
@@ -193,8 +193,8 @@ LaunchPlan ComponentPlanner::plan_whole() {
 
 void ComponentPlanner::plan_later_parts(LaunchPlan& plan) {
   if (!layout_.is_hetjob) return;
-  for (std::size_t i = 1; i < layout_.component_of_part.size(); ++i) {
-    Planner planner(specs_[layout_.component_of_part[i]], inputs_);
+  for (std::size_t i = 1; i < layout_.components_in_part_order.size(); ++i) {
+    Planner planner(specs_[layout_.components_in_part_order[i]], inputs_);
     planner.count_resources();
     planner.plan_directives();
     std::erase_if(planner.plan_.directives, [](const PlannedOption& directive) {
@@ -238,9 +238,9 @@ std::vector<PlannedOption> ComponentPlanner::lead_options(std::size_t index) con
   add("--component-nodes", number(nodes), "");
   add("--component-ranks", number(nodes * ranks_per_node(spec).value_or(1)), "");
   if (layout_.is_hetjob) {
-    const auto part =
-        std::find(layout_.component_of_part.begin(), layout_.component_of_part.end(), index);
-    add("--het-group", number(part - layout_.component_of_part.begin()), "");
+    const auto part = std::find(layout_.components_in_part_order.begin(),
+                                layout_.components_in_part_order.end(), index);
+    add("--het-group", number(part - layout_.components_in_part_order.begin()), "");
   } else {
     add("--component-first-node", number(layout_.group_of(index).first_node),
         component.shares.empty() ? "" : "shares");

@@ -16,7 +16,7 @@ namespace dlrun {
 
 /// The action of the host.
 enum class RemoteMode {
-  kCommand,   ///< runs a command of dlrun, and ends it when standard input ends
+  kCommand,   ///< runs a command of dlrun, and ends it when the connection ends
   kTerminal,  ///< becomes the command, which ends when its terminal closes
   kMirror,    ///< locks the mirror, sends its path, waits for kGo, and then runs the command
   kPipe,      ///< becomes another program, with the connection as its standard streams

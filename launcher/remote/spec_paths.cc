@@ -72,7 +72,7 @@ class PathCheck {
     Diagnostic at{Diagnostic::Severity::kError,
                   {Origin::Kind::kFile, file_.string(), node.line, node.column},
                   "",
-                  shown_line(text_, node.line)};
+                  line_for_message(text_, node.line)};
     std::error_code error;
     if (path.is_relative() && is_inside) {
       if (key == "base") base_ = whole;

@@ -12,7 +12,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kIndexHead = "dlrun index 1\n";
+/// The first line of the cache.
+constexpr std::string_view kEntriesHead = "dlrun index 1\n";
 /// If the cache lacks at most this many entries, reading the files of these entries is faster than
 /// writing the cache again.
 constexpr std::size_t kMostUncached = 64;
@@ -24,8 +25,8 @@ std::filesystem::path file_in(const std::filesystem::path& directory) {
 }  // namespace
 
 EntryCache::EntryCache(const std::filesystem::path& directory) : file_(file_in(directory)) {
-  text_ = read_own_cache(file_, kIndexHead);
-  for_each_line(text_, kIndexHead,
+  text_ = read_own_cache(file_, kEntriesHead);
+  for_each_line(text_, kEntriesHead,
                 [&](std::string_view id, std::string_view line) { known_[id] = {line}; });
 }
 
@@ -59,7 +60,7 @@ void EntryCache::add(const IndexEntry& entry, ino_t inode) {
 
 void EntryCache::save() const {
   if (added_count_ <= kMostUncached) return;
-  std::string text(kIndexHead);
+  std::string text(kEntriesHead);
   for (const auto& [id, line] : known_) {
     if (line.is_used) text.append(id).append(1, '\t').append(line.fields).append(1, '\n');
   }

@@ -25,7 +25,7 @@ struct FollowUp {
 
 /// Reads the journals of the run's follow-up jobs, in the order of their numbers. Leaves out jobs
 /// without a journal, which dlrun has not begun to submit. Returns no jobs if the run has no
-/// chain. first: the run's own journal, which has the length of the chain. Fails as
+/// chain. first: the run's own journal, which records the number of jobs in the chain. Fails as
 /// read_submission() does.
 [[nodiscard]] Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
                                                             const Submission& first);

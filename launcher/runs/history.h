@@ -56,7 +56,8 @@ struct ShownEvent {
   std::string kind;     ///< the event's name in events.jsonl, such as "rank_failed"
   std::string text;     ///< a description for people; any user may have written its parts
   bool is_bad = false;  ///< shown as a failure
-  /// A rank exited after the warning before the end (USR1): no failure if another attempt follows.
+  /// A rank exited after USR1, the warning of the time limit or of a preemption: no failure if
+  /// another attempt follows.
   bool may_be_planned = false;
 };
 

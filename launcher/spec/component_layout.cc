@@ -119,7 +119,7 @@ ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& sp
     layout.groups.push_back(std::move(group));
   }
   layout.common_request = common_request_of(layout.groups);
-  layout.component_of_part = components_of_parts(spec);
+  layout.components_in_part_order = components_of_parts(spec);
   layout.differing_key = differing_key_of(specs);
   const std::string asked = spec.hetjob.value_or("auto");
   layout.is_hetjob = asked == "true" || (asked == "auto" && !layout.differing_key.empty());

@@ -41,9 +41,10 @@ struct ComponentLayout {
   /// The request for each node of a single allocation: for every resource the largest number that
   /// a group needs. A group that requests no amount of memory does not count for the memory.
   NodeRequest common_request;
-  /// The index of the component in each part of a heterogeneous job. The first part has a main
-  /// component, because the job script runs on the first node of that part.
-  std::vector<std::size_t> component_of_part;
+  /// The indices of all components, in the order of the parts if the job is heterogeneous. The
+  /// first one is a main component, because the job script runs on the first node of the first
+  /// part.
+  std::vector<std::size_t> components_in_part_order;
 
   /// Returns the group of a component.
   [[nodiscard]] const NodeGroup& group_of(std::size_t component) const;

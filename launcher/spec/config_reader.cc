@@ -86,7 +86,7 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
     diagnostics.push_back({Diagnostic::Severity::kError,
                            {file.kind, file.source, line, column},
                            std::move(message),
-                           shown_line(file.text, line)});
+                           line_for_message(file.text, line)});
     return std::nullopt;
   };
   const std::string relative = fmt::format("{}/{}.yaml", folder, name);

@@ -89,7 +89,7 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
     auto parsed = parse_yaml(value);
     if (!parsed) {
       const auto& problem = parsed.error();
-      const SourceLine line = shown_line(argument, problem.line);
+      const SourceLine line = line_for_message(argument, problem.line);
       return builder.report(
           {Diagnostic::Severity::kError,
            {Origin::Kind::kSetOption, argument, problem.line,
@@ -233,7 +233,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   if (!document) {
     const YamlProblem& problem = document.error();
     // load_spec() later hides the source line if it may hold a secret.
-    const bool quotes_secret = problem.shows_text && shown_line(file.text, problem.line).is_hidden;
+    const bool quotes_secret =
+        problem.shows_text && line_for_message(file.text, problem.line).is_hidden;
     builder.report({Diagnostic::Severity::kError,
                     {Origin::Kind::kFile, file.name, problem.line, problem.column},
                     quotes_secret ? std::string(kHiddenYamlProblem) : problem.message,
@@ -333,8 +334,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return true;
 }
 
-/// Replaces the fields of program parameters by the point's values, checks the spec, and reports
-/// all problems.
+/// Replaces the fields ({NAME}) of program parameters by the point's values, checks the spec, and
+/// reports all problems.
 void fill_and_check(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& point) {
   for (Diagnostic& problem : fill_templates(loaded.spec, loaded.templates, point,
                                             loaded.preset.is_trainer, builder.refused()))

@@ -64,7 +64,7 @@ void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& l
 
 SourceLine source_line_of(const LoadedSpec& loaded, const Origin& where) {
   const auto text = source_text(loaded, where);
-  return text ? shown_line(*text, where.line) : SourceLine{};
+  return text ? line_for_message(*text, where.line) : SourceLine{};
 }
 
 void set_shown_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {

@@ -152,7 +152,7 @@ class MapReader {
     diagnostics_.push_back({Diagnostic::Severity::kError,
                             {file_.kind, file_.source, node.line, node.column},
                             std::move(message),
-                            shown_line(file_.text, node.line)});
+                            line_for_message(file_.text, node.line)});
   }
 
  private:

@@ -320,7 +320,7 @@ bool SecretLines::contains(int line) const {
   return (rule.hides_addresses && has_address(line_text)) || may_hold_secret(line_text);
 }
 
-SourceLine shown_line(std::string_view text, int line) {
+SourceLine line_for_message(std::string_view text, int line) {
   if (SecretLines(text).contains(line)) return hidden_line();
   return {line_of(text, line)};
 }

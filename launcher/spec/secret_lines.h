@@ -70,6 +70,6 @@ class SecretLines {
 
 /// Returns a line of a YAML text (counted from 1) for a message. Hides a line that may hold a
 /// secret.
-[[nodiscard]] SourceLine shown_line(std::string_view text, int line);
+[[nodiscard]] SourceLine line_for_message(std::string_view text, int line);
 
 }  // namespace dlrun

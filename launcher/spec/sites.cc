@@ -264,7 +264,7 @@ Site parse_site_file(std::string source, std::string text) {
   broken.problems.push_back({Diagnostic::Severity::kError,
                              {Origin::Kind::kSite, std::move(source), problem.line, problem.column},
                              problem.message,
-                             shown_line(text, problem.line)});
+                             line_for_message(text, problem.line)});
   broken.text = std::move(text);
   return broken;
 }

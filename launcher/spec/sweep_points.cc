@@ -117,6 +117,7 @@ class RandomNumbers {
 
 std::uint64_t count_possible_points(const SweepSpec& sweep) {
   if (!sweep.points.empty()) return sweep.points.size();
+  // One sample point, with which dlrun checks the spec: the program of a search chooses the points.
   if (sweep.is_search() && !sweep.parameters.empty()) return 1;
   std::uint64_t all = sweep.parameters.empty() ? 0 : 1;
   for (const SweptKey& key : sweep.parameters) {

@@ -108,8 +108,8 @@ struct ValueReader {
 
  private:
   void refuse_kind(std::string_view expected) const;
-  /// Reports an item's error. Does not show the line of a kRefused error, which is about a
-  /// password.
+  /// Reports an item's error. Does not show the line if the code is kRefused: read_download() fails
+  /// with it for a url with a user or a password.
   void refuse_item(const Error& why, const YamlNode& at) const;
   void record_origin_of_item(std::size_t index, const YamlNode& at) const;
 };

@@ -259,9 +259,9 @@ std::vector<Diagnostic> check_files_and_image(const Context& context, const Load
   if (const auto warning = warning_about_image(context, loaded)) {
     const auto origin = loaded.spec.origins.find("container.image"_key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    found.push_back(
-        {Diagnostic::Severity::kWarning, where, *warning,
-         where.kind == Origin::Kind::kFile ? shown_line(loaded.text, where.line) : SourceLine{}});
+    found.push_back({Diagnostic::Severity::kWarning, where, *warning,
+                     where.kind == Origin::Kind::kFile ? line_for_message(loaded.text, where.line)
+                                                       : SourceLine{}});
   }
   return found;
 }

@@ -91,15 +91,15 @@ std::vector<Diagnostic> diagnostics_of_refused_parts(const Context& context, con
                                                      Executor& executor) {
   const LoadedSpec& loaded = job.experiment->loaded;
   const auto scripts = scripts_of_parts(job.script);
-  const auto component_of_part =
-      layout_of(loaded.spec, loaded_specs_of_components(loaded)).component_of_part;
-  if (scripts.size() < 2 || scripts.size() != component_of_part.size()) return {};
+  const auto components_in_part_order =
+      layout_of(loaded.spec, loaded_specs_of_components(loaded)).components_in_part_order;
+  if (scripts.size() < 2 || scripts.size() != components_in_part_order.size()) return {};
   std::vector<Diagnostic> found;
   for (std::size_t part = 0; part < scripts.size(); ++part) {
     const auto verdict = executor.test(request_to_test(context, job.settings, scripts[part]));
     if (verdict) continue;
     if (verdict.error().code != Errc::kRefused) break;  // Slurm does not answer
-    const ComponentSpec& component = loaded.spec.components[component_of_part[part]];
+    const ComponentSpec& component = loaded.spec.components[components_in_part_order[part]];
     const RefusalRow* const row = row_of(verdict.error().refusal);
     const std::string reason = row != nullptr ? refused_name_text(context, job, scripts[part], *row)
                                               : verdict.error().message;

@@ -81,7 +81,7 @@ Json submitted_sweep_json(const Env& env, const Submitted& submitted) {
   out["cluster"] = text_or_null(first.job.cluster);
   const auto report = report_of_new_job(env, first);
   out["start"] = start_json(report);
-  out["points"] = points.sent;
+  out["points"] = points.to_submit;
   out["max_parallel"] = value_or_null(points.max_parallel);
   out["gpu_hours"] = nullptr;
   out["core_hours"] = nullptr;

@@ -29,10 +29,10 @@ std::string follow_ups_text(const Submitted& submitted) {
 /// Returns the number of points of a sweep that Slurm got now, and the cost if it is known.
 std::string points_text(const Submitted::Points& points) {
   if (points.plan) return points_and_cost_text(*points.plan);
-  return points.sent == points.all
+  return points.to_submit == points.all
              ? fmt::format("all {} points", points.all)
-             : fmt::format("{} of {} points: those that Slurm had not accepted before", points.sent,
-                           points.all);
+             : fmt::format("{} of {} points: those that Slurm had not accepted before",
+                           points.to_submit, points.all);
 }
 
 void add_sweep_lines(LabelledLines& lines, const Submitted& submitted) {

@@ -27,8 +27,9 @@ struct Submitted {
   bool is_interrupted = false;          ///< Ctrl-C arrived during the last submission
   /// The points of a sweep.
   struct Points {
-    /// Number of points in this submission. If `failure` is set, some of them were not sent.
-    std::size_t sent = 0;
+    /// Number of points that this call was to submit. If `failure` is set, Slurm did not get all of
+    /// them.
+    std::size_t to_submit = 0;
     std::size_t all = 0;  ///< number of points of the sweep
     std::optional<std::int64_t> max_parallel;
     std::optional<SweepPlan> plan;  ///< set if the sweep is submitted for the first time

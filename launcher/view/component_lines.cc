@@ -37,7 +37,7 @@ std::vector<std::string> component_lines(const LoadedSpec& loaded) {
   std::vector<std::string> lines;
   lines.push_back(
       layout.is_hetjob
-          ? fmt::format("a heterogeneous job of {} parts", layout.component_of_part.size())
+          ? fmt::format("a heterogeneous job of {} parts", layout.components_in_part_order.size())
           : fmt::format("one allocation of {}", counted(layout.nodes, "node")));
   for (std::size_t i = 0; i < specs.size(); ++i)
     lines.push_back(line_of_component(loaded.spec.components[i], specs[i].spec));

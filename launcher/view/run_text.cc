@@ -105,8 +105,7 @@ std::string progress_text(const Progress& progress) {
   if (progress.loss) parts.push_back(fmt::format("loss {:.4g}", *progress.loss));
   if (progress.accuracy) parts.push_back(fmt::format("accuracy {:.4g}", *progress.accuracy));
   if (progress.samples_per_s)
-    parts.push_back(
-        fmt::format("{} samples/s", rate_text_without_decimals(*progress.samples_per_s)));
+    parts.push_back(fmt::format("{} samples/s", coarse_rate_text(*progress.samples_per_s)));
   return join(parts, ", ");
 }
 

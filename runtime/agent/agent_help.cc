@@ -51,7 +51,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --tensorboard           write the reports of rank 0 to an event file in the run's tensorboard/
   --mlflow URL            record the run on this MLflow server
   --mlflow-experiment NAME  experiment of that server
-  --mlflow-secret NAME    secret of the run with the token for that server
+  --mlflow-secret NAME    name of the run's secret with the token for that server
   --notify OCCASIONS      send notices about these: started, completed, failed, cancelled,
                           restarted, hang; separated by commas, without spaces
   --webhook NAME          secret of the run with the address of a webhook that gets the notices

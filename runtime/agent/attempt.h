@@ -333,7 +333,7 @@ class Attempt {
   void finish_ending_if_done(Clock::time_point now);
   /// Ends an attempt whose step ended before some of its ranks. Waits for connections that are
   /// still open, until kConnectionsLag has passed since the step's end.
-  void fail_unended_ranks(Clock::time_point now);
+  void finish_after_early_step_end(Clock::time_point now);
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);
   void record_progress(Clock::time_point now);

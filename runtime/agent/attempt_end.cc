@@ -159,7 +159,7 @@ void Attempt::finish_if_done(Clock::time_point now) {
 
 void Attempt::end_if_step_is_over(Clock::time_point now) {
   if (!step_end_) return;
-  if (!members_.by_rank.empty()) return fail_unended_ranks(now);
+  if (!members_.by_rank.empty()) return finish_after_early_step_end(now);
   end_.reason = EndReason::kLaunchFailed;
   end_.code = kExitLaunchFailed;
   const auto words = trim(step_end_->words);
@@ -178,7 +178,7 @@ void Attempt::end_if_step_is_over(Clock::time_point now) {
 
 void Attempt::finish_running_if_done(Clock::time_point now) {
   if (!members_.all_ended()) {
-    if (step_end_) fail_unended_ranks(now);
+    if (step_end_) finish_after_early_step_end(now);
     return;
   }
   advance_output_copies(now);
@@ -197,7 +197,7 @@ void Attempt::finish_running_if_done(Clock::time_point now) {
   finish(now);
 }
 
-void Attempt::fail_unended_ranks(Clock::time_point now) {
+void Attempt::finish_after_early_step_end(Clock::time_point now) {
   if (now < step_end_->at + kConnectionsLag) return;
   for (int rank = 0; rank < members_.size; ++rank) {
     const auto* const member = members_.find(rank);

@@ -10,7 +10,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   if (rank != 0 || !body.is_object()) return;
   auto* const running = in<Running>();
   if (body.empty()) {
-    if (running != nullptr) running->hang.on_sign_of_life(now);
+    if (running != nullptr) running->hang.on_unreadable_report(now);
     return;
   }
   if (ProgressRecorder::is_result(body)) {

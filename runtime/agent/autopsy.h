@@ -25,9 +25,9 @@ struct AutopsyOptions {
 
 /// Writes the file and prints one line of JSON on standard output: {"frames":[...],"pid":N}. The
 /// frames are the main thread's stack of the rank's largest process (by resident memory). If no
-/// debugger could read the stack, one line describes where that thread waits. Without processes
-/// there are no frames, and N is 0. Returns the exit code: 1 if the file could not be written, else
-/// 0.
+/// debugger could read the stack, `frames` has one entry: where that thread waits. Without
+/// processes there are no frames, and N is 0. Returns the exit code: 1 if the file could not be
+/// written, else 0.
 [[nodiscard]] int run_autopsy(const AutopsyOptions& options, const Env& env);
 
 inline constexpr std::size_t kFramesLimit = 16;

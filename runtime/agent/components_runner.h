@@ -78,7 +78,7 @@ class ComponentsRunner final : public RankConnectionsHandler {
   void tick();
   /// Passes the changes of a running component on to course_.
   void follow_component(std::size_t index, Clock::time_point now);
-  /// Passes the join of the component on to course_, once: all its ranks have joined and have their
+  /// Tells course_, once per start, that all ranks of the component have joined and have their
   /// data.
   void follow_join(std::size_t index, Clock::time_point now);
   /// Asks whether the component is ready. If it is not ready within the time limit of `ready`, its

@@ -40,7 +40,7 @@ class HangWatch {
   }
   /// Notes a report that could not be parsed. The program is alive, but does not count as a program
   /// that reports progress.
-  void on_sign_of_life(Clock::time_point now) { heard_ = now; }
+  void on_unreadable_report(Clock::time_point now) { heard_ = now; }
   /// Excludes `time`, for which this process was suspended and could hear no rank. In a suspended
   /// job the ranks are suspended as well.
   void on_lead_suspended(Clock::duration time) { heard_ += time; }

@@ -43,7 +43,7 @@ std::optional<MetricsLine> metrics_line_of(std::string_view text, std::optional<
   const auto line_attempt = json ? json_read::integer(*json, "attempt") : std::nullopt;
   if (!line_attempt || (attempt && *line_attempt != *attempt)) return std::nullopt;
   const auto wall_s = seconds_of_utc(json_read::text(*json, "time"));
-  const auto step = position_of(*json);
+  const auto step = step_or_epoch_of(*json);
   json->erase("attempt");  // it is no value of training
   auto scalars = scalars_of(*json);
   if (!wall_s || !step || scalars.empty()) return std::nullopt;

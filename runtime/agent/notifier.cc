@@ -202,7 +202,7 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
   const bool is_final = ProgressRecorder::is_result(report);
   // A final report may have no step of its own. Its values then belong to the last reported step,
   // even if the report of that step was left out (ReportPace).
-  if (const auto position = position_of(report)) step_ = *position;
+  if (const auto position = step_or_epoch_of(report)) step_ = *position;
   if (scalars.empty() || !pace_.admit(is_final, now)) return;
   // A name has at most 64 characters, so a line with this number of values fits into a pipe.
   constexpr std::size_t kValuesPerLine = 40;

@@ -23,7 +23,7 @@ std::string tag_of(std::string_view name) {
 
 }  // namespace
 
-std::optional<std::int64_t> position_of(const Json& report) {
+std::optional<std::int64_t> step_or_epoch_of(const Json& report) {
   if (!report.is_object()) return std::nullopt;
   for (const char* name : {"step", "epoch"}) {
     const auto found = report.find(name);

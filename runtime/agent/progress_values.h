@@ -17,6 +17,6 @@ namespace dlrun::agent {
 [[nodiscard]] std::vector<Scalar> scalars_of(const Json& report);
 /// Returns the position of a report on the axis of a chart: its step, or its epoch if it has no
 /// step; nullopt if it has neither. A negative number does not count.
-[[nodiscard]] std::optional<std::int64_t> position_of(const Json& report);
+[[nodiscard]] std::optional<std::int64_t> step_or_epoch_of(const Json& report);
 
 }  // namespace dlrun::agent

@@ -14,7 +14,8 @@ namespace {
 
 /// A file that was written within this time before the program's end may be torn.
 constexpr std::chrono::milliseconds kTornWithin{3000};
-/// Time beyond the limits of its items after which a copy counts as hung and is killed.
+/// A copy is killed as hung if it takes longer than the limits of its items and this margin
+/// together.
 constexpr std::chrono::seconds kCopyMargin{5};
 
 std::chrono::milliseconds unix_time() {
@@ -53,7 +54,8 @@ void RankRunner::hold_staged_data() {
   if (!awaits_locks_ || !state_.awaits_start()) return;
   while (stage_locks_.size() < staging_report_.held.size()) {
     auto held = hold_staged(staging_report_.held[stage_locks_.size()]);
-    // Another run looks at the data or copies them. The next tick tries again.
+    // Another run checks the staged data, or copies them, at this moment. The next tick tries
+    // again.
     if (!held && held.error().code == Errc::kUnavailable) return;
     if (!held) return give_up(kExitStaging, held.error().message);
     stage_locks_.push_back(std::move(*held));
@@ -88,7 +90,7 @@ void RankRunner::note_torn_outputs(std::chrono::milliseconds since_end) {
   outputs_.torn_after = std::min(outputs_.torn_after.value_or(after), after);
 }
 
-bool RankRunner::waits_for_outputs() const {
+bool RankRunner::may_still_copy_outputs() const {
   return copies_outputs_here() && outputs_.program_has_started && !outputs_.is_over;
 }
 
@@ -141,7 +143,7 @@ void RankRunner::on_output_copy_end(const CopyReport& report) {
 
 void RankRunner::tick_copies(Clock::time_point now) {
   hold_staged_data();
-  if (!waits_for_outputs()) return;
+  if (!may_still_copy_outputs()) return;
   if (output_copy_.is_running()) {
     if (now >= outputs_.until) output_copy_.kill();
     return;
@@ -171,7 +173,7 @@ void RankRunner::handle(const to_rank::Stage& message) {
 
 void RankRunner::handle(const to_rank::Collect& message) {
   // The program has not started, or the agent has already copied the outputs because it lost lead.
-  if (!waits_for_outputs()) return lead_.send(to_lead::Collected{});
+  if (!may_still_copy_outputs()) return lead_.send(to_lead::Collected{});
   outputs_.is_asked = true;
   if (message.since_end) note_torn_outputs(*message.since_end);
 }

@@ -116,7 +116,7 @@ bool RankRunner::is_done() const {
   const RankState::Output output{.is_held = output_.held_bytes() > 0,
                                  .is_at_end = output_.is_at_end(),
                                  .log_is_drained = output_.log_is_drained(),
-                                 .waits_for_outputs = waits_for_outputs()};
+                                 .may_still_copy_outputs = may_still_copy_outputs()};
   return state_.is_done(output, Clock::now());
 }
 

@@ -129,7 +129,7 @@ class RankRunner final : public RankOutlet {
   /// since_end: time since that failure, or since the order to end the program.
   void note_torn_outputs(std::chrono::milliseconds since_end);
   /// Returns true while outputs may still be copied.
-  [[nodiscard]] bool waits_for_outputs() const;
+  [[nodiscard]] bool may_still_copy_outputs() const;
   void start_output_copy(const std::vector<OutputItem>& items, bool is_last, Clock::time_point now);
   void on_output_copy_end(const CopyReport& report);
   void tick_copies(Clock::time_point now);

@@ -206,7 +206,7 @@ std::optional<RankState::Clock::time_point> RankState::next_deadline(Clock::time
 bool RankState::is_done(const Output& output, Clock::time_point now) const {
   if (!exit_) return false;
   const auto has_passed = [&](milliseconds limit) { return now >= exit_->at + limit; };
-  if (output.waits_for_outputs) return false;
+  if (output.may_still_copy_outputs) return false;
   const auto& gone_at = end_.tree_gone_at;
   if (!gone_at && !has_passed(kTreeLimit)) return false;
   if (output.is_held && !has_passed(kOutputWait)) return false;

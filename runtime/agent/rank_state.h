@@ -150,7 +150,7 @@ class RankState {
     bool is_held = false;   ///< the reader of the agent's own output has not taken all of it
     bool is_at_end = true;  ///< every process has closed its output
     bool log_is_drained = true;
-    bool waits_for_outputs = false;  ///< the agent still copies files from the node
+    bool may_still_copy_outputs = false;  ///< the last copy has not ended
   };
   /// Returns true once the exit code is known, the outputs are copied, the processes are gone, the
   /// output is written, and lead has confirmed the exit record or is not connected. Each wait after

@@ -23,10 +23,11 @@ class Sink {
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
-  /// Writes as many bytes as possible now and holds the rest. Drops bytes after the reader has gone
-  /// (EPIPE, EBADF or EIO), and the held bytes after another failed write. A regular file is
-  /// written by another thread, which holds at most kFileQueueLimitBytes; bytes beyond that are
-  /// dropped, and a line in the file reports their number.
+  /// Writes as many bytes as possible now and holds the rest. If a write fails because the reader
+  /// has gone (EPIPE, EBADF or EIO), drops the held bytes and all later ones. If it fails with any
+  /// other error, drops only the held bytes. A regular file is written by another thread, which
+  /// holds at most kFileQueueLimitBytes; bytes beyond that are dropped, and a line in the file
+  /// reports their number.
   void push(std::string_view bytes);
   /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t held_bytes() const;

@@ -26,8 +26,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr const char* kReportsFile = "reports.jsonl";
-constexpr std::size_t kReportsFileLimitBytes = 1U << 20U;
+/// The best values so far of the point, one BestSoFar a line; not the reports themselves.
+constexpr const char* kTrajectoryFile = "reports.jsonl";
+constexpr std::size_t kTrajectoryFileLimitBytes = 1U << 20U;
 constexpr milliseconds kCompareEvery{3000};
 /// Added to kCompareEvery for each other point. It limits the load of a large sweep on the file
 /// system.
@@ -74,7 +75,7 @@ constexpr milliseconds kLastWriteLimit{1000};
   std::vector<Trajectory> found;
   for (const auto& point : points) {
     const auto file =
-        read_file_and_owner(point / kReportsFile, kReportsFileLimitBytes, Links::kRefuse);
+        read_file_and_owner(point / kTrajectoryFile, kTrajectoryFileLimitBytes, Links::kRefuse);
     if (file && file->owner == ::geteuid()) found.push_back(read_trajectory(file->text));
   }
   return found;
@@ -170,7 +171,7 @@ struct StopEarly::Shared {
   bool is_over = false;                // guarded by mutex; true once the last reports are written
 
   void write(const std::string& lines) const {
-    const UniqueFd fd(::open((run / kReportsFile).c_str(),
+    const UniqueFd fd(::open((run / kTrajectoryFile).c_str(),
                              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd.is_open()) std::ignore = write_all(fd.get(), lines);
   }

@@ -2,8 +2,9 @@
 // sweep.stop_early: ends a point of a sweep if the results of this point are worse than those
 // of other points.
 //
-// The lead of each point writes the reports of its program to `reports.jsonl` in the point's run
-// directory, and reads the files of the other points. No process watches the whole sweep.
+// The lead of each point writes the best values so far of its point to `reports.jsonl` in the
+// point's run directory, and reads the files of the other points. No process watches the whole
+// sweep.
 
 #include <cstdint>
 #include <filesystem>

@@ -81,7 +81,7 @@ void TensorboardLog::on_report(const Json& report, std::chrono::system_clock::ti
   if (scalars.empty()) return;
   if (!pace_.admit(ProgressRecorder::is_result(report), now)) return;
   // A final report may have no step of its own. Its values then belong to the last reported step.
-  if (const auto position = position_of(report)) begin_step(*position, seconds_of(wall));
+  if (const auto position = step_or_epoch_of(report)) begin_step(*position, seconds_of(wall));
   if (file_->is_less_than_half_full()) push(std::move(scalars), seconds_of(wall));
 }
 

@@ -29,7 +29,7 @@ class PmixClient {
 
   /// Waits until `rank` has put a value under `key`, and returns the value. Fails with kTimeout
   /// if there is no value within `wait`, and with kUnavailable if the launcher reports an error.
-  /// `rank` takes no part in this call.
+  /// The process of that rank need not call anything meanwhile.
   [[nodiscard]] virtual Result<std::string> get(int rank, const std::string& key,
                                                 std::chrono::milliseconds wait) = 0;
 

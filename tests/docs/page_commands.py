@@ -43,7 +43,7 @@ LIMIT_S = 120  # for all commands of a page
 FILE_NAME = re.compile(r"# ((?:~/)?[\w.][\w./-]*\.(?:yaml|py|sh|sbatch|toml))(?: .*)?")
 MARK = re.compile(r"<!-- (.*?) -->")
 MARK_LINE = re.compile(r"(<!-- .*? -->)+")
-# These commands are hidden, so that dlrun asks no Slurm of this machine.
+# These commands are hidden, so that dlrun does not call the Slurm of this machine, if there is one.
 SLURM_COMMANDS = {"sbatch", "srun", "salloc", "squeue", "scontrol", "sinfo", "sacct", "scancel",
                   "sacctmgr", "sshare", "sprio", "sattach", "sbcast", "sstat"}
 
@@ -120,7 +120,7 @@ def add_block(page, language, lines, start, marks):
     where = f"{page.name}:{start}"
     if language != "console":
         if any(line.startswith("$ dlrun") for line in lines):
-            raise PageError(f"{where}: commands stand in blocks ```console")
+            raise PageError(f"{where}: this block has a command, so it must be a block ```console")
         if set(marks) - {"file", "where"}:
             raise PageError(f"{where}: this mark is for a block ```console")
         named = FILE_NAME.fullmatch(lines[0]) if lines else None

@@ -91,7 +91,7 @@ class Pages(unittest.TestCase):
                 ("<!-- file: a -->\n```console\n$ x\n```\n", "is no file"),
                 ("<!-- not run: a reason -->\n```console\noutput\n```\n", "has no command"),
                 ("<!-- output is compared -->\n```console\n$ x\n```\n", "shows no output"),
-                ("```bash\n$ dlrun ls\n```\n", "stand in blocks"),
+                ("```bash\n$ dlrun ls\n```\n", "must be a block"),
                 ("```console\n$ x\n", "ends in a block")):
             with self.assertRaisesRegex(page_commands.PageError, message, msg=text):
                 self.write_and_read_page(text)

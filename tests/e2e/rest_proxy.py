@@ -14,16 +14,17 @@ SOCKET.
            pass.
   hold     A submission reaches slurmrestd, but its connection stays open without a reply; the file
            SOCKET.held then exists. Other requests pass.
-  reset    The first two requests to each path, and the first submission, are not forwarded; their
-           connections just end. The file SOCKET.log has a line for each request.
+  reset    The first submission, and the first two of the other requests to each path, are not
+           forwarded; their connections just end. The file SOCKET.log has a line for each request.
   answer   Every request gets STATUS and BODY. If BODY is "100MB", the reply is 100 MB of spaces.
   intercept
            A submission gets STATUS and BODY, as with `answer`, and does not reach slurmrestd.
            Other requests pass. The file SOCKET.log has a line for each submission.
   accept_but_refuse
-           Each submission gets the next STATUS and BODY. Only a submission that gets the last
-           STATUS reaches slurmrestd. The reply of slurmrestd is lost, as behind a gateway that
-           checks again afterwards. Other requests pass.
+           Submissions get one STATUS after the other, with BODY. Only one that gets the last STATUS
+           reaches slurmrestd, so Slurm takes its job. The client gets STATUS and BODY in place of
+           slurmrestd's reply, as from a gateway that refuses a request after it has passed it on.
+           Other requests pass.
   warn     All requests pass. The reply to a submission also has a warning about an ignored field.
   error    All requests pass. The reply to a submission has status 500 and an error, like the reply
            of a slurmrestd about a job that was queued and cannot start now.

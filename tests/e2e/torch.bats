@@ -22,7 +22,7 @@ check_training() {
     [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]
 }
 
-@test "on 4 nodes with 1 or 2 ranks each, all ranks get the result of one process" {
+@test "on 4 nodes with 1 or 2 ranks each, every rank ends with the result of one process" {
     for per_node in 1 2; do
         dl submit ddp.yaml --set "resources.tasks_per_node=$per_node" --watch
         check_training $((4 * per_node))

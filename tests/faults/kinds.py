@@ -17,7 +17,7 @@ ALL_JOBS = ("trainer-shm", "trainer-gloo", "plain", "torch")
 CHEAP_JOBS = ("trainer-shm", "trainer-gloo", "plain")  # torch needs seconds to start.
 TRAINER_JOBS = ("trainer-shm", "trainer-gloo")
 
-NO_RESTART: tuple[str, ...] = ()  # for Truth.causes: the causes of a run that does not restart
+NO_LISTED_RESTART: tuple[str, ...] = ()  # for Truth.causes: a run whose list of restarts is empty
 
 # Seconds until the processes of an ended run must be gone: the agents' 2 s, and Slurm's KillWait of
 # 5 s.

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from kinds import NO_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
+from kinds import NO_LISTED_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
 from testbed import wait_for
 
 # Each of the last 20 steps of the plain program takes at least this long, so that the job still
@@ -135,14 +135,14 @@ def lose_node(scene: Scene) -> Injected:
     return injected
 
 
-UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
+UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
 # A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
 # then kill a forgotten job immediately, and dlrun can only report that the job is gone. If the
 # controller has forgotten only the start of a job, the job is pending again and starts a second
 # time. This start fails on the nodes where the job runs. The controller then holds the job, and
 # dlrun reports this.
 FORGOTTEN = Truth(
-    causes=causes(NO_RESTART),
+    causes=causes(NO_LISTED_RESTART),
     blames="nobody",
     states=frozenset({"completed", "unknown", "pending"}),
     details=("Slurm no longer knows", "ended with 0", "`scontrol release"),

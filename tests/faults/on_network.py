@@ -4,7 +4,7 @@ import select
 import socket
 import time
 
-from kinds import ALL_JOBS, NO_RESTART, Injected, Kind, Scene, Truth, causes
+from kinds import ALL_JOBS, NO_LISTED_RESTART, Injected, Kind, Scene, Truth, causes
 
 FLOOD_S = 2.0
 OPEN_CONNECTIONS = 300
@@ -56,7 +56,7 @@ KINDS = (
     Kind(
         "foreign flood while joining",
         flood,
-        Truth(causes=causes(NO_RESTART), blames="nobody"),
+        Truth(causes=causes(NO_LISTED_RESTART), blames="nobody"),
         jobs=ALL_JOBS,
         weight=3,
         is_early=True,

@@ -7,7 +7,7 @@ import processes
 from kinds import (
     ALL_JOBS,
     CHEAP_JOBS,
-    NO_RESTART,
+    NO_LISTED_RESTART,
     Injected,
     Kind,
     Scene,
@@ -94,7 +94,7 @@ def pause(role: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected
 STEP_END_LIMIT_S = 100.0
 
 KILLED_CODES = frozenset({"SIGKILL", "137"})
-UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
+UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
 
 KINDS = (
     Kind("kill program", kill("program"), Truth(codes=KILLED_CODES), jobs=ALL_JOBS, weight=6),
@@ -105,7 +105,7 @@ KINDS = (
         "kill lead",
         kill("lead"),
         Truth(
-            causes=causes(NO_RESTART),
+            causes=causes(NO_LISTED_RESTART),
             blames="nobody",
             states=frozenset({"failed"}),
             needs_resubmission=True,
@@ -117,7 +117,7 @@ KINDS = (
         "kill slurmstepd",
         kill("slurmstepd"),
         # The ranks of this slurmstepd continue, and may complete.
-        Truth(causes=causes(("failure",), ("node_failure",), NO_RESTART), blames="node"),
+        Truth(causes=causes(("failure",), ("node_failure",), NO_LISTED_RESTART), blames="node"),
         weight=3,
         is_long=True,
         leftover_limit_s=STEP_END_LIMIT_S,
@@ -151,7 +151,7 @@ KINDS = (
     Kind(
         "pause lead beyond its lease",
         pause("lead", LONG_S),
-        Truth(causes=causes(NO_RESTART, ("failure",)), blames="nobody"),
+        Truth(causes=causes(NO_LISTED_RESTART, ("failure",)), blames="nobody"),
         weight=2,
         end_limit_s=90,
         slow_ms=1500,

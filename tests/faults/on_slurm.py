@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from jobs import Job
-from kinds import ALL_JOBS, NO_RESTART, Injected, Kind, Scene, Truth, causes
+from kinds import ALL_JOBS, NO_LISTED_RESTART, Injected, Kind, Scene, Truth, causes
 from testbed import Failure, slurm_command, wait_for
 
 
@@ -24,7 +24,7 @@ def preempt(scene: Scene) -> Injected:
     """Submits a second job, which has a higher priority and needs a node of this job. Waits until
     this job has started again or ended, for at most 60 s."""
     injected = Injected(
-        rank=scene.rank, node=scene.node, words=f"a job in batch takes {scene.node}"
+        rank=scene.rank, node=scene.node, words=f"a job of the partition batch takes {scene.node}"
     )
     scene.testbed.as_user(
         [
@@ -137,11 +137,12 @@ def _never_called(scene: Scene) -> Injected:
     raise AssertionError("Kind.submit injects this fault")
 
 
-UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
-PREEMPTED = Truth(causes=causes(("preemption",), NO_RESTART), blames="anybody")
+UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
+PREEMPTED = Truth(causes=causes(("preemption",), NO_LISTED_RESTART), blames="anybody")
 
 KINDS = (
-    # A requeue by a user does not count against the budget of restarts.
+    # After a requeue by a user the job starts again. The run's list of restarts stays empty,
+    # because such a requeue does not count for retry.max.
     Kind("requeue", requeue, UNHARMED, jobs=ALL_JOBS, weight=6),
     Kind(
         "preemption with grace",
@@ -164,7 +165,7 @@ KINDS = (
         "time limit",
         reach_limit,
         Truth(
-            causes=causes(NO_RESTART),
+            causes=causes(NO_LISTED_RESTART),
             blames="nobody",
             states=frozenset({"timeout"}),
             details=("time limit",),
@@ -180,7 +181,7 @@ KINDS = (
     Kind(
         "warning of the time limit",
         warn_of_limit,
-        Truth(causes=causes(("timeout",), NO_RESTART), blames="anybody"),
+        Truth(causes=causes(("timeout",), NO_LISTED_RESTART), blames="anybody"),
         weight=3,
     ),
     Kind(

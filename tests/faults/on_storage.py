@@ -7,7 +7,7 @@ from collections.abc import Callable
 import processes
 from kinds import (
     CHEAP_JOBS,
-    NO_RESTART,
+    NO_LISTED_RESTART,
     TRAINER_JOBS,
     Injected,
     Kind,
@@ -92,7 +92,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
 
 
 DISK_FULL = Truth(
-    causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NO_RESTART),
+    causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NO_LISTED_RESTART),
     blames="node",
     codes=frozenset({"74"}),
 )

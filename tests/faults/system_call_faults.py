@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kinds import (
     CHEAP_JOBS,
-    NO_RESTART,
+    NO_LISTED_RESTART,
     TRAINER_JOBS,
     Injected,
     Kind,
@@ -154,8 +154,8 @@ def strace_injector(role: str, error: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
-FAILS = Truth(causes=causes(("failure",), NO_RESTART), blames="rank")
+UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
+FAILS = Truth(causes=causes(("failure",), NO_LISTED_RESTART), blames="rank")
 
 
 def _kind(role: str, error: str) -> Kind:

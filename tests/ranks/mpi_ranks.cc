@@ -1,8 +1,8 @@
 // One rank of the MPI tests, started by mpirun or srun:
 //
-//   mpi_ranks SIZE collectives|mismatch N|late_rank|one_processor|one_node|no_launcher
-//   mpi_ranks SIZE mpi_of_program
+//   mpi_ranks SIZE TEST
 //
+// TEST: collectives, mismatch N, late_rank, one_processor, one_node, no_launcher or mpi_of_program.
 // SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
 // of another size, such as one rank, because the test would then check less. no_launcher runs
 // without a launcher and ignores SIZE.

@@ -1,5 +1,6 @@
-// A program that takes long to die, as on a busy machine. Its main thread exits immediately. Its
-// other thread waits for SIGTERM, and kills the process half a second later.
+// A program that looks as if it is already dying, but whose end comes late, as on a busy machine.
+// Its main thread exits immediately. Its other thread keeps the process alive, waits for SIGTERM,
+// and kills the process half a second later.
 
 #include <signal.h>
 #include <unistd.h>

@@ -107,7 +107,7 @@ TEST_CASE("a rank refuses its own proof if its peer sends it back as the proof o
   CHECK_FALSE(rank.finish(reflected));
 }
 
-TEST_CASE("a recorded proof is refused on another connection") {
+TEST_CASE("a proof that was captured on one connection is refused on another") {
   const auto secret = random_key();
   std::string recorded = shake_hands(secret).rank_proof;
   const LeadHandshake lead;

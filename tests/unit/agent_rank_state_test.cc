@@ -583,7 +583,7 @@ TEST_CASE("a rank is not done while it copies outputs, and waits longer for lead
   CHECK_FALSE(scene.state.processes_are_gone_or_given_up(scene.now));
   scene.pass_with_lead(seconds(1));
   CHECK(scene.state.processes_are_gone_or_given_up(scene.now));
-  CHECK_FALSE(scene.is_done({.waits_for_outputs = true}));
+  CHECK_FALSE(scene.is_done({.may_still_copy_outputs = true}));
   scene.pass_with_lead(std::chrono::duration_cast<seconds>(kExitConfirmedWithin) + seconds(30));
   CHECK_FALSE(scene.is_done());
   SUBCASE("lead confirms") {

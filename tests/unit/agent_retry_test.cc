@@ -114,8 +114,8 @@ TEST_CASE("a cause that retry.on does not list ends the run, and is named") {
 }
 
 TEST_CASE(
-    "a job that always fails before its first step stops after no_progress attempts, however large "
-    "the budget is") {
+    "a job that always fails before its first step stops after retry.no_progress attempts, however "
+    "large the budget is") {
   const std::vector<std::optional<std::int64_t>> no_steps(50);
   CHECK(count_attempts(options_for_any_cause(1000), no_steps, Cause::kFailure, true) == 3);
   CHECK(count_attempts(options_for_any_cause(1000, 1), no_steps, Cause::kFailure, true) == 1);
@@ -153,8 +153,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if no step is reported, an attempt is fruitless if its ranks have not joined, or if the "
-    "program reports from its first step on") {
+    "an attempt without reported steps is fruitless if its ranks did not join, or if its program "
+    "is "
+    "known to report every step") {
   std::vector<Json> events;
   for (int attempt = 0; attempt < 3; ++attempt) {
     events.push_back({{"event", "started"}, {"attempt", attempt}});
@@ -254,8 +255,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if lead died while it waited for Slurm's report on a silent node, a node was lost, unless the "
-    "run had ended") {
+    "an attempt with a silent node counts as a lost node if lead died before Slurm's report, "
+    "unless "
+    "the run had ended") {
   Json events = Json::array({{{"event", "claimed"}, {"attempt", 0}},
                              {{"event", "attempt_end"},
                               {"attempt", 0},
@@ -379,7 +381,7 @@ TEST_CASE(
   SUBCASE("it reports no progress, no limit: never") {
     HangWatch watch(std::nullopt);
     watch.on_start(now);
-    watch.on_sign_of_life(now + seconds(5));
+    watch.on_unreadable_report(now + seconds(5));
     CHECK_FALSE(watch.next_deadline());
     CHECK_FALSE(watch.hang_message(now + std::chrono::hours(1000)));
   }

@@ -1,5 +1,5 @@
-// Tests which runs `rm` and `prune` choose, what `track sync` adds to runs, and how `du` measures
-// them.
+// Checks the choice of runs by `rm` and `prune`, what `track sync` adds to runs, and how `du`
+// measures them.
 
 #include "launcher/cleanup/cleanup.h"
 
@@ -145,7 +145,8 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run stays if its state is unknown or Slurm 
   CHECK(plan({run}).deletions.size() == 1);
 }
 
-TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, stays") {
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a run stays while it is, or may be, in the middle of its submission") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
   write_journal(run.path, Submission::State::kIntent, "");
   {

@@ -228,7 +228,9 @@ TEST_CASE("a run that was moved is listed at its new path after a rebuild") {
   CHECK(moved->path == folder / "new/r-7");
 }
 
-TEST_CASE("a summary of a run is valid only for the record file that it was made from") {
+TEST_CASE(
+    "a summary of a run is valid only while its record is unchanged, and one with a tab is not "
+    "kept") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "index");
   const IndexEntry run{"r-1", "r", folder / "r-1", ""};

@@ -151,7 +151,7 @@ TEST_CASE("components that one allocation cannot have together make a heterogene
   CHECK(is_hetjob("{name: a}, {name: b}", "hetjob: true\n"));
   CHECK(layout(loaded(components_request(
                    "{name: s, role: service, partition: cpu}, {name: m}, {name: n}")))
-            .component_of_part == std::vector<std::size_t>{1, 0, 2});
+            .components_in_part_order == std::vector<std::size_t>{1, 0, 2});
 }
 
 TEST_CASE("the errors about components show line and column, and say what to do") {

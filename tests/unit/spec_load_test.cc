@@ -390,7 +390,9 @@ TEST_CASE(
             "uses a spare node; add node_failure to retry.on"));
 }
 
-TEST_CASE("train.lr_decay: step needs train.lr_steps, and train.augment: none cannot be combined") {
+TEST_CASE(
+    "the value step of train.lr_decay needs train.lr_steps, and 'none' of train.augment stands "
+    "alone") {
   CHECK(
       has(refused_with("train: {lr_decay: step}\n"), "train.lr_decay: step needs train.lr_steps"));
   CHECK(has(refused_with("train: {augment: [none, flip]}\n"),

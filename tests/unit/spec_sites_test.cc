@@ -251,7 +251,8 @@ TEST_CASE(
   CHECK(has(readable, "unknown key 'zzz'"));
   CHECK_FALSE(has(readable, "skipped"));
   CHECK_FALSE(has(warnings_with("zzz: 1\n"), "skipped"));
-  // A file without a valid cluster name cannot be compared with the cluster, so it is skipped.
+  // A file whose `clusters` has no valid name cannot be compared with the cluster, so it is
+  // skipped. A file without `clusters`, as above, is not.
   CHECK(has(warnings_with("clusters: '['\n"), "an expression for one: "));
   CHECK(has(warnings_with("clusters: '['\n"), "; the site is skipped"));
 }

@@ -71,7 +71,8 @@ TEST_CASE(
     CHECK(count == doctest::Approx(1750).epsilon(0.11));
   for (const auto& [moved, count] : down) CHECK(count == doctest::Approx(1000).epsilon(0.15));
   CHECK(flipped_count == doctest::Approx(3500).epsilon(0.06));
-  CHECK(repeated_count < 100);  // by chance, one sample of 2 x 4 x 7 x 7 = 392 has the same change
+  // There are 2 x 4 x 7 x 7 = 392 changes, so by chance one sample in 392 has the same one.
+  CHECK(repeated_count < 100);
   CHECK(key_of(draw_image_change(kAll, 1, 2, 5)) != key_of(draw_image_change(kAll, 4, 2, 5)));
   // A change does not depend on which other changes are enabled.
   const ImageChange turned = draw_image_change({false, true, 0}, 1, 2, 5);

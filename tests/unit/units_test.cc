@@ -47,9 +47,9 @@ TEST_CASE("an age is printed in one unit, and is never negative") {
 }
 
 TEST_CASE("numbers are shortened, with the precision that each use needs") {
-  CHECK(rate_text_without_decimals(84'321) == "84.3k");
-  CHECK(rate_text_without_decimals(1.2e6) == "1.2M");
-  CHECK(rate_text_without_decimals(812.4) == "812");
+  CHECK(coarse_rate_text(84'321) == "84.3k");
+  CHECK(coarse_rate_text(1.2e6) == "1.2M");
+  CHECK(coarse_rate_text(812.4) == "812");
   CHECK(value_text(0.12345) == "0.1235");
   CHECK(value_text(1.234e6) == "1.23M");
   CHECK(short_value_text(84'321) == "84.3k");
@@ -79,8 +79,8 @@ TEST_CASE("a value that is rounded up to the next unit is printed in that unit")
   CHECK(precise_duration_text(0.9994) == "999 ms");
   CHECK(precise_duration_text(0.9997) == "1 s");
   CHECK(precise_duration_text(0.9997e-3) == "1 ms");
-  CHECK(rate_text_without_decimals(9999.6) == "10.0k");
-  CHECK(rate_text_without_decimals(999'960) == "1.0M");
+  CHECK(coarse_rate_text(9999.6) == "10.0k");
+  CHECK(coarse_rate_text(999'960) == "1.0M");
   CHECK(value_text(9999.4) == "9999");
   CHECK(value_text(9999.6) == "10.0k");
   CHECK(value_text(999'960) == "1.00M");
@@ -97,7 +97,7 @@ TEST_CASE("a number of any size is printed in few characters") {
   CHECK(whole_percent_text(75.4) == "75 %");
   for (const auto& format :
        {bytes_text, memory_text, fine_memory_text, duration_text, fine_duration_text,
-        precise_duration_text, rate_text_without_decimals, value_text, short_value_text, rate_text,
+        precise_duration_text, coarse_rate_text, value_text, short_value_text, rate_text,
         measurement_text, cores_text, power_text, energy_text, fraction_as_percent_text,
         whole_percent_text}) {
     for (const double value : {1e308, -1e308}) {

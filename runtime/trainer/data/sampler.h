@@ -63,8 +63,8 @@ class Sampler {
   /// Returns Batch::advance of a full step.
   [[nodiscard]] std::size_t full_advance() const;
 
-  /// Returns the number of steps from `offset` in `epoch` to the end of `epochs` epochs; all
-  /// arguments count this rank's own epochs.
+  /// Returns the number of steps from `offset` in `epoch` to the end of epoch number `epochs`.
+  /// `epoch` and `epochs` are epochs of this rank (epochs_per_rank()); `offset` is in samples.
   [[nodiscard]] std::uint64_t steps_left(std::size_t epoch, std::size_t offset,
                                          std::size_t epochs) const;
 
@@ -94,8 +94,9 @@ struct EpochPosition {
 
 /// Converts the position that each of `old_ranks` ranks has reached in its own epochs (kEpoch) to
 /// the position of each of `new_ranks` ranks. `length` is the number of samples of an epoch. The
-/// samples that all ranks have done are divided among the new ranks and rounded down, so the
-/// remainder of the division is trained again. `length`, `old_ranks` and `new_ranks` are > 0.
+/// number of samples that the old ranks have done together is divided by new_ranks and rounded
+/// down, so the remainder of the division is trained again. `length`, `old_ranks` and `new_ranks`
+/// are > 0.
 [[nodiscard]] EpochPosition redistributed(EpochPosition position, std::size_t length,
                                           std::uint64_t old_ranks, std::uint64_t new_ranks);
 

@@ -25,9 +25,9 @@ struct StepReport {
   std::uint64_t step = 0;         ///< steps done since the start of training
   std::uint64_t total_steps = 0;  ///< steps of the whole training
   double part_done = 0;           ///< part of the training that is done, 0..1
-  /// Mean over this step's samples on all ranks. With local steps, the mean over the samples since
-  /// the ranks last averaged their parameters: a local step counts only rank 0's samples, and a
-  /// step after which the ranks average counts the samples of all ranks.
+  /// Mean over this step's samples on all ranks. With local steps, the mean over all samples since
+  /// the ranks last averaged their parameters: over those of all ranks if the ranks average after
+  /// this step, otherwise over those of rank 0.
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
@@ -69,7 +69,7 @@ class TrainingReporter {
     std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl, opened for appending
     Store* store = nullptr;                        ///< for the run's record; may be nullptr
     int attempt = 0;                         ///< number of this attempt of the run, for the metrics
-    std::size_t epochs = 1;                  ///< epochs that each rank runs in the whole training
+    std::size_t epochs = 1;                  ///< the result of epochs_per_rank()
     std::string_view precision = "float32";  ///< of matrix products; must outlive the reporter
   };
 

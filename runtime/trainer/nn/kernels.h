@@ -75,12 +75,11 @@ class Kernels {
 
   [[nodiscard]] virtual Precision precision() const { return Precision::kFloat32; }
 
-  /// Begins a step of the given kind. The step consists of all operations until the host next waits
-  /// in copy_to_host() or synchronise(). Within a step the caller must wait for the GPU only by
-  /// these two functions. All steps of a kind must consist of the same operations; the arguments
-  /// may differ. A GPU with captures_steps runs the step as one CUDA graph, with two exceptions:
-  /// the first step of a kind, and the rest of a step after an allocation of memory, run without a
-  /// graph.
+  /// Begins a step of the given kind. The step ends when the host next waits, in copy_to_host() or
+  /// synchronise(); the caller must not wait for the GPU in another way before. All steps of a kind
+  /// must consist of the same operations; the arguments may differ. A GPU with captures_steps runs
+  /// the step as one CUDA graph, with two exceptions: the first step of a kind, and the rest of a
+  /// step after an allocation of memory, run without a graph.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool captures_steps() const { return false; }
 
@@ -153,8 +152,8 @@ class Kernels {
 
   /// Computes sums[i] = sum of x[j]^2 over the range tensors[i]. Adds in double, in an order that
   /// depends on neither threads nor instruction set, so that ranks on different processors get the
-  /// same bits. x: on the device; tensors, sums: host memory, equally long. Waits in
-  /// copy_to_host().
+  /// same bits. x: on the device; tensors, sums: host memory, equally long. Calls
+  /// copy_to_host(), and so waits for the device.
   virtual void sums_of_squares(const T* x, std::span<const TensorRange> tensors, double* sums) = 0;
 
  protected:

@@ -1,10 +1,10 @@
 // ZeRO stage 1 (Rajbhandari et al. 2020, "ZeRO", section 5.1): the parameters are divided evenly
 // among the ranks (EvenParts), and each rank keeps the optimizer's arrays of its own part only.
 //
-// A step is a short all-reduce of the step's sums, one reduce-scatter of the gradients, a short
-// all-reduce for their norm if the norm is limited, the optimizer's step on this rank's part, and
-// one all-gather of the parameters. The reduce-scatter and the all-gather send as many bytes as an
-// all-reduce of the gradients, but they cannot overlap with backward.
+// A step is a short all-reduce of step_sums (such as the sum of the losses), one reduce-scatter of
+// the gradients, a short all-reduce for their norm if the norm is limited, the optimizer's step on
+// this rank's part, and one all-gather of the parameters. The reduce-scatter and the all-gather
+// send as many bytes as an all-reduce of the gradients, but they cannot overlap with backward.
 
 #include "runtime/trainer/parallel/exchange_steps.h"
 #include "runtime/trainer/parallel/gradient_exchange.h"

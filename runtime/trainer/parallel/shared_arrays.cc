@@ -9,8 +9,8 @@ namespace dlrun::trainer {
 
 namespace {
 
-/// Rounds up to whole pages, because two ranks that write at the same time must not share a
-/// page.
+/// Rounds up to whole pages, so that the arrays of two ranks, which both ranks write at the same
+/// time, share no page.
 std::size_t rounded_to_pages(std::size_t bytes) {
   const std::size_t page = page_bytes();
   return (bytes + page - 1) / page * page;

@@ -3,7 +3,8 @@ every few steps and resumes to the same bits.
 
 usage: torch_ddp.py FOLDER STEPS STEP_MS [IGNORED]
 
-Every start appends the line `ATTEMPT RANK PID NODE alone` to FOLDER/starts. Each step sleeps for
+Every start appends the line `ATTEMPT RANK PID NODE alone` to FOLDER/starts. (In the lines of
+plain.py the last word says whether another program of the rank still runs.) Each step sleeps for
 STEP_MS. IGNORED exists because plain.py gets SLOW_MS as its fourth argument. Rank 0 saves
 FOLDER/saved.pt, reports its progress (DLRUN_PROGRESS), and at the end reports the hash of the
 parameters. Every rank writes this hash to FOLDER/final-RANK.

@@ -54,7 +54,8 @@ fi
 export DLRUN_MASTER_PORT=$dlrun_port
 # launch.agent: false. What each task does before it becomes the program.
 read -r -d '' dlrun_task <<'SH' || true
-dlrun_node=$SLURM_NODEID dlrun_tasks= # of this node, from a list such as 2(x3),1
+# dlrun_tasks: the number of tasks of this node, from a list such as 2(x3),1
+dlrun_node=$SLURM_NODEID dlrun_tasks=
 for dlrun_group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
   dlrun_tasks=${dlrun_group%%"("*} dlrun_nodes=1
   case $dlrun_group in *x*) dlrun_nodes=${dlrun_group#*x} dlrun_nodes=${dlrun_nodes%")"} ;; esac
