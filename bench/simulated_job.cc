@@ -224,8 +224,8 @@ void Simulation::on_timer(SimulatedRank& rank, Clock::time_point now) {
 
 void Simulation::begin_try(SimulatedRank& rank, Clock::time_point now) {
   ++try_count_;
-  const Claim claim{lead_.job, lead_.step, lead_.attempt, rank.number};
-  auto link_try = LinkTry::begin(lead_.endpoint, lead_.secret, claim, rank.pace.try_limit(),
+  const RankIdentity identity{lead_.job, lead_.step, lead_.attempt, rank.number};
+  auto link_try = LinkTry::begin(lead_.endpoint, lead_.secret, identity, rank.pace.try_limit(),
                                  address_of(rank.number));
   if (!link_try) return try_later(rank, link_try.error(), now);
   rank.link_try = std::move(*link_try);

@@ -22,7 +22,7 @@ struct SimulationOptions {
   /// rank 0's address.
   std::chrono::seconds settle{4};
   std::chrono::seconds watch{30};  ///< time for which lead's processor time is measured
-  /// File to which bench_leader_ranks writes the measurements. simulate_job() does not use it.
+  /// File to which bench_simulated_ranks writes the measurements. simulate_job() does not use it.
   std::filesystem::path results{};
 };
 

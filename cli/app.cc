@@ -172,7 +172,9 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, Globa
       std::find_if(std::begin(kCommands), std::end(kCommands),
                    [only](const CommandEntry& command) { return command.name == only; });
   if (called != std::end(kCommands) && !called->needs_whole_tree && !has_options) {
-    app->set_help_flag();  // removes --help; Subcommand adds no options to a tree without --help
+    // This call removes --help. To a tree without --help, Subcommand adds only positionals and
+    // required options.
+    app->set_help_flag();
     called->add(*app, action);
     return app;
   }

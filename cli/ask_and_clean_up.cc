@@ -10,7 +10,8 @@
 namespace dlrun {
 namespace {
 
-/// Asks whether the runs may be deleted. Fails if there is no terminal, or if the answer is no.
+/// Asks whether the runs may be deleted. Fails if there is no terminal. If the answer is no, prints
+/// a note, and fails without a message, because the refusal is no mistake.
 Result<> ask(const Cli& cli, const CleanupPlan& plan) {
   if (!is_input_terminal() || !is_error_terminal()) {
     return fail(Errc::kUsage,
@@ -19,7 +20,9 @@ Result<> ask(const Cli& cli, const CleanupPlan& plan) {
   }
   const bool is_yes = ask_yes_or_no(cleanup_question(plan), std::cin,
                                     [&](const Text& line) { print_aside(cli, line); });
-  return is_yes ? Result<>() : fail(Errc::kInterrupted, "nothing was deleted");
+  if (is_yes) return {};
+  print_note(cli, "nothing was deleted");
+  return fail(Errc::kInterrupted, "");
 }
 
 }  // namespace

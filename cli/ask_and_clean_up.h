@@ -20,8 +20,8 @@ void add_cleanup_options(Subcommand& command, CleanupOptions& options);
 /// Prints the plan, asks on the terminal, and then deletes the runs. With `is_yes`, neither prints
 /// the plan nor asks. With `is_dry_run`, only prints the plan. With `is_json`, prints JSON at the
 /// end instead of the plan, and still asks. An empty plan needs no question. Returns the exit code.
-/// Fails with kUsage if there is no terminal to ask on, and with kInterrupted if the answer is no.
-/// Deletes nothing if it fails.
+/// Fails with kUsage if there is no terminal to ask on. If the answer is no, prints a note, and
+/// fails with kInterrupted and without a message. Deletes nothing if it fails.
 [[nodiscard]] Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector,
                                            const CleanupPlan& plan, const CleanupOptions& options);
 

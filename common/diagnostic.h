@@ -35,6 +35,8 @@ struct Diagnostic {
   std::string message;
   SourceLine line;
   std::string key{};  ///< the key of the spec that the problem is about; empty if there is none
+  /// The request exceeds a limit of its partition: Slurm may queue the job and never start it.
+  bool may_prevent_start = false;
 };
 
 [[nodiscard]] inline bool is_error(const Diagnostic& diagnostic) {

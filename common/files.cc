@@ -167,6 +167,21 @@ Result<> make_directories(const fs::path& path, mode_t mode) {
   return {};
 }
 
+std::optional<std::string> similar_name_beside(
+    const fs::path& missing, const std::function<bool(const fs::path&)>& accepts) {
+  std::error_code error;
+  std::vector<std::string> names;
+  fs::directory_iterator entry(missing.parent_path(), error);
+  constexpr std::size_t kMostEntries = 10'000;
+  for (std::size_t i = 0; i < kMostEntries && !error && entry != end(entry);
+       ++i, entry.increment(error)) {
+    if (accepts(entry->path())) names.push_back(entry->path().filename().string());
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto similar = nearest(missing.filename().string(), candidates);
+  return similar ? std::optional<std::string>(*similar) : std::nullopt;
+}
+
 Result<> make_private_directories(const fs::path& path) {
   return make_directories(path, 0700);
 }

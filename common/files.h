@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +64,13 @@ class UniqueFd {
 /// Syncs a directory, so that files created or renamed in it survive a power loss. Does nothing if
 /// this user may not read the directory, or if the file system cannot sync it. Fails with kIo.
 [[nodiscard]] Result<> sync_directory(const std::filesystem::path& directory);
+
+/// Returns the name in the folder of a missing file of which the missing name may be a misspelling
+/// (nearest()). Considers only the names that `accepts` accepts, and at most 10,000 entries of the
+/// folder. Returns nullopt if there is none, or if the folder cannot be read.
+[[nodiscard]] std::optional<std::string> similar_name_beside(
+    const std::filesystem::path& missing,
+    const std::function<bool(const std::filesystem::path&)>& accepts);
 
 /// Writes all bytes, in several write(2) calls if needed. Retries on EINTR; fails with
 /// kIo on other errors.

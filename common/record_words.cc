@@ -23,7 +23,7 @@ constexpr auto table_of(EndReason) {
                                         {EndReason::kHang, "hang"},
                                         {EndReason::kTimeLimit, "time_limit"},
                                         {EndReason::kNodeFailure, "node_failure"},
-                                        {EndReason::kNotFit, "not_fit"},
+                                        {EndReason::kPreflightFailed, "not_fit"},
                                         {EndReason::kIdleGpus, "idle_gpus"},
                                         {EndReason::kLeadUnheard, "lead_unheard"},
                                         {EndReason::kStoppedEarly, "stopped_early"},

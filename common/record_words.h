@@ -23,13 +23,13 @@ enum class EndReason {
   kHang,
   kTimeLimit,
   kNodeFailure,
-  kNotFit,        ///< a check of health.preflight failed, and no single node is to blame
-  kIdleGpus,      ///< the GPUs were idle for too long (health.idle_gpu)
-  kLeadUnheard,   ///< an agent received nothing from lead and ended its rank
-  kStoppedEarly,  ///< the results of this point of a sweep were worse than those of others
-  kNotReady,      ///< a component was not ready in time
-  kStopped,       ///< lead ended a component because it was no longer needed
-  kRehearsed,     ///< the programs ran for the whole time of the rehearsal
+  kPreflightFailed,  ///< "not_fit": a check of health.preflight failed, and no node is to blame
+  kIdleGpus,         ///< the GPUs were idle for too long (health.idle_gpu)
+  kLeadUnheard,      ///< an agent received nothing from lead and ended its rank
+  kStoppedEarly,     ///< the results of this point of a sweep were worse than those of others
+  kNotReady,         ///< a component was not ready in time
+  kStopped,          ///< lead ended a component because it was no longer needed
+  kRehearsed,        ///< the programs ran for the whole time of the rehearsal
 };
 
 /// The cause of an attempt's end. `retry.on` accepts the values that cause_words.h marks. kNone:

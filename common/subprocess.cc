@@ -127,13 +127,13 @@ Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capt
   return {};
 }
 
-/// Time that the kernel may need to end a killed child. A child that waits for a device or a
-/// network file system may need longer; dlrun then stops waiting for the child.
-constexpr std::chrono::seconds kKillLimit{2};
+/// How long wait_or_kill() waits after it has killed the child. A child that waits for a device or
+/// a network file system may need longer; dlrun then stops waiting for the child.
+constexpr std::chrono::seconds kWaitAfterKill{2};
 
-/// If the exchange of data fails, run_unlogged() kills the child and gives it this time to end.
-/// wait_or_kill() kills the child again after this time, and then waits for kKillLimit.
-constexpr std::chrono::seconds kKilledChildLimit{5};
+/// The deadline that wait_or_kill() gets if the exchange of data has failed and run_unlogged() has
+/// killed the child already.
+constexpr std::chrono::seconds kWaitAfterFailedExchange{5};
 
 /// Waits for the child, and kills it at the deadline. After a successful exchange of data, the
 /// child has closed its outputs, so the wait is short unless the child continues without them.
@@ -155,7 +155,7 @@ Result<int> wait_or_kill(pid_t child, Clock::time_point deadline) {
     if (Clock::now() >= deadline) {
       kill(child, SIGKILL);
       is_killed = true;
-      deadline = Clock::now() + kKillLimit;
+      deadline = Clock::now() + kWaitAfterKill;
     }
     const timespec pause{0, 1'000'000};
     nanosleep(&pause, nullptr);
@@ -235,7 +235,8 @@ Result<FinishedCommand> run_unlogged(const Command& command) {
   const auto exchanged =
       exchange_data(command, child, std::move(in->write_end), captured_out, captured_err);
   if (!exchanged) kill(child, SIGKILL);
-  const auto reaped = wait_or_kill(child, exchanged ? deadline : Clock::now() + kKilledChildLimit);
+  const auto reaped =
+      wait_or_kill(child, exchanged ? deadline : Clock::now() + kWaitAfterFailedExchange);
   if (got == sizeof exec_error && exec_error < 0)
     return fail(Errc::kIo, "{}, where {} is to run: {}", printable(*command.directory),
                 printable(name), errno_text(-exec_error));

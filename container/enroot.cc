@@ -83,7 +83,7 @@ constexpr std::string_view kHoldContainer = R"sh(hold_container() { # IMAGE
   # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
   dlrun_messages=$(mktemp)
-  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
+  trap 'trap "" TERM; kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
   # Remove containers that killed jobs left behind, and the container of an earlier attempt of this job.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
@@ -106,6 +106,8 @@ constexpr std::string_view kHoldContainer = R"sh(hold_container() { # IMAGE
   wait "$!" || kill "$!" 2>/dev/null
   # Programs of the job may still be ending.
   while others >/dev/null; do sleep 0.5; done
+  # Slurm may send TERM to enroot, too, which would then leave a part of the container.
+  trap '' TERM
   enroot remove --force "$name"
 }
 )sh";
@@ -114,7 +116,7 @@ constexpr std::string_view kHoldContainer = R"sh(hold_container() { # IMAGE
 /// programs. The programs of an interactive session have no agent, so kOnTermOfSession ends them.
 constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
-    R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
+    R"sh(trap "" TERM; others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
 /// The variant of kHoldContainer for a named container, which stays for later jobs: creates it, and
 /// then ends without holding anything. Another job may create the same container at the same time,

@@ -24,23 +24,17 @@ std::string size_cell(std::uint64_t bytes) {
   return bytes_text(static_cast<double>(bytes));
 }
 
-/// Returns "-" for a run without files in folders named `ckpt`, because its program may have
-/// checkpoints elsewhere.
-std::string checkpoints_cell(const TreeSize& size) {
-  return size.checkpoint_bytes == 0 ? "-" : size_cell(size.checkpoint_bytes);
-}
-
 void print_sizes(const Cli& cli, const std::vector<MeasuredRun>& measured) {
   std::vector<std::vector<std::string>> rows = {{"RUN", "AGE", "FILES", "CHECKPOINTS", "SIZE"}};
   TreeSize sum;
   for (const MeasuredRun& one : measured) {
     rows.push_back({one.run.id, age(one.run.created), std::to_string(one.size.files),
-                    checkpoints_cell(one.size), size_cell(one.size.bytes)});
+                    checkpoints_text(one.size), size_cell(one.size.bytes)});
     sum += one.size;
   }
   if (measured.size() > 1)
     rows.push_back(
-        {"all", "", std::to_string(sum.files), checkpoints_cell(sum), size_cell(sum.bytes)});
+        {"all", "", std::to_string(sum.files), checkpoints_text(sum), size_cell(sum.bytes)});
   print(cli, table(rows));
   if (sum.unread > 0)
     print_warning(cli, fmt::format("{} folder{} not counted: unreadable, or on another file system",

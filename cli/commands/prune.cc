@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "launcher/cleanup/cleanup_execution.h"
 #include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
@@ -32,9 +33,7 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
     print_note(cli, kept.why.message);
     is_unavailable = is_unavailable || kept.why.code == Errc::kUnavailable;
   }
-  if (plan.deletions.empty())
-    print_note(
-        cli, fmt::format("no run that ended more than {} ago can be deleted", options.older_than));
+  if (plan.deletions.empty()) print_note(cli, nothing_to_prune_text(plan, options.older_than));
   DLRUN_TRY_ASSIGN(const int cleanup_code, ask_and_clean_up(cli, inspector, plan, options.cleanup));
   return cleanup_code == kExitOk && is_unavailable ? kExitUnavailable : cleanup_code;
 }

@@ -46,7 +46,7 @@ Result<bool> show_live(const Cli& cli, RunOverview first, std::size_t max_ranks)
 Result<int> show(Cli& cli, const TopOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY_ASSIGN(auto overview, read_overview(cli.env, known_servers(cli), run));
-  const bool has_ended = is_inactive(overview.status.state) && !overview.status.is_last_known;
+  const bool has_ended = is_inactive(overview.status.state) && !overview.status.may_be_outdated;
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {

@@ -4,6 +4,7 @@
 
 #include "cli/terminal/print.h"
 #include "cli/terminal/state_style.h"
+#include "launcher/view/run_text.h"
 #include "launcher/view/status_json.h"
 #include "launcher/view/status_lines.h"
 #include "launcher/view/waiting_lines.h"
@@ -12,14 +13,12 @@ namespace dlrun {
 
 Text status_text(const IndexEntry& run, const RunStatus& status,
                  const std::vector<std::string>& waits) {
-  const char* const prefix = !status.is_last_known    ? ""
+  const char* const prefix = !status.may_be_outdated  ? ""
                              : is_unreachable(status) ? "controller unreachable; last known: "
                                                       : "last known: ";
   Text all = text("{}\n  {:<10}{}{}", styled(Style::kBold, run.id), "state", prefix,
                   styled(style_of(status.state), word(status.state)));
-  if (!status.job.id.empty())
-    all.add("  ({} {})", status.job.cluster == kLocalCluster ? "this machine," : "job",
-            status.job.id);
+  if (!status.job.id.empty()) all.add("  ({})", job_text(status.job));
   constexpr std::size_t kLabelWidth = 10;
   return all.add("\n").add(labelled(status_lines(run, status, waits), kLabelWidth));
 }

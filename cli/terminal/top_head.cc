@@ -55,7 +55,7 @@ class HeadLines {
 void HeadLines::add_title() {
   Line title = line();
   title.add(" ").add(printable(overview_.run.id), Style::kBold).add("  ");
-  title.add(std::string(word(status_.state)) + (status_.is_last_known ? "?" : ""),
+  title.add(std::string(word(status_.state)) + (status_.may_be_outdated ? "?" : ""),
             style_of(status_.state));
   if (!status_.job.id.empty())
     title.add(status_.job.cluster == kLocalCluster

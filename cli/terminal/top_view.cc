@@ -108,7 +108,7 @@ std::vector<Text> point_lines(const std::vector<PointOverview>& points, std::siz
     line.add(fmt::format(" {:>{}}  ", point->number, number_width), Style::kDim)
         .add(cut(printable(point->values), values_width))
         .pad_to(number_width + values_width + 5, columns)
-        .add(std::string(word(point->state)) + (point->is_last_known ? "?" : ""),
+        .add(std::string(word(point->state)) + (point->may_be_outdated ? "?" : ""),
              style_of(point->state))
         .pad_to(number_width + values_width + 5 + kStateWidth, columns);
     const auto part = point->progress ? fraction_done(*point->progress) : std::nullopt;

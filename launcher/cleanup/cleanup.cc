@@ -242,7 +242,7 @@ class Decider {
   }
 
   /// Adds the run to the plan's deletions; to the kept runs if `state` is an error or if the files
-  /// cannot be examined. Leaves out a run of which only diagnostics would be deleted, if it has
+  /// cannot be examined. Only counts a run of which only diagnostics would be deleted, if it has
   /// none.
   void add(CleanupPlan& plan, const IndexEntry& run, const Result<RunState>& state) {
     auto examined = state ? examine_run(run, parts_) : tl::unexpected<Error>(state.error());
@@ -250,6 +250,8 @@ class Decider {
       plan.kept.push_back({run, examined.error()});
     } else if (parts_ == RunParts::kAll || examined->size.files > 0) {
       plan.deletions.push_back({run, *state, *examined, false, asked_at_});
+    } else {
+      ++plan.runs_without_diagnostics;
     }
   }
 

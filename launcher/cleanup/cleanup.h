@@ -40,6 +40,8 @@ struct CleanupPlan {
   std::vector<PlannedDeletion> deletions;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
+  /// For kDiagnostics: the number of runs that could be cleaned up, but have no diagnostic files.
+  std::size_t runs_without_diagnostics = 0;
   /// True for prune, where the user has not named the runs: if another process uses or deletes a
   /// run meanwhile, clean_up() reports a note instead of an error.
   bool tolerates_busy_runs = false;

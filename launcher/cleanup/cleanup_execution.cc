@@ -5,10 +5,14 @@
 
 #include "common/text.h"
 #include "common/units.h"
+#include "launcher/cleanup/disk_usage.h"
 #include "launcher/runs/deleted_runs.h"
 
 namespace dlrun {
 namespace {
+
+constexpr const char* kDiagnosticFiles =
+    "diagnostic files (logs, traces, profiles and stacks of hung ranks)";
 
 std::string runs_text(std::size_t count) {
   return fmt::format("{} run{}", count, count == 1 ? "" : "s");
@@ -22,9 +26,7 @@ std::string size_text(const TreeSize& size) {
 /// Returns what the plan deletes: "3 runs", or "the diagnostic files (logs, traces, profiles and
 /// stacks of hung ranks) of 3 runs".
 std::string planned_text(const CleanupPlan& plan) {
-  return (plan.parts == RunParts::kAll
-              ? ""
-              : "the diagnostic files (logs, traces, profiles and stacks of hung ranks) of ") +
+  return (plan.parts == RunParts::kAll ? "" : fmt::format("the {} of ", kDiagnosticFiles)) +
          runs_text(plan.deletions.size());
 }
 
@@ -53,17 +55,31 @@ Error undeleted_files_error(const std::string& id, RunParts parts, const TreeDel
 }  // namespace
 
 TableRows cleanup_rows(const CleanupPlan& plan) {
+  const bool has_checkpoints = plan.parts == RunParts::kAll;  // kDiagnostics deletes none
   TableRows rows = {{"RUN", "STATE", "FILES", "SIZE"}};
+  if (has_checkpoints) rows.front().insert(rows.front().end() - 1, "CHECKPOINTS");
   for (const PlannedDeletion& planned : plan.deletions) {
-    rows.push_back({planned.run.id, planned.is_gone ? "gone" : std::string(word(planned.state)),
-                    std::to_string(planned.examined.size.files),
-                    bytes_text(static_cast<double>(planned.examined.size.bytes))});
+    const TreeSize& size = planned.examined.size;
+    auto& row = rows.emplace_back();
+    row = {planned.run.id, planned.is_gone ? "gone" : std::string(word(planned.state)),
+           std::to_string(size.files)};
+    if (has_checkpoints) row.push_back(checkpoints_text(size));
+    row.push_back(bytes_text(static_cast<double>(size.bytes)));
   }
   return rows;
 }
 
 std::string cleanup_question(const CleanupPlan& plan) {
   return fmt::format("Delete {} ({})?", planned_text(plan), size_text(plan.size()));
+}
+
+std::string nothing_to_prune_text(const CleanupPlan& plan, const std::string& age) {
+  const std::size_t count = plan.runs_without_diagnostics;
+  if (count == 0) return fmt::format("no run that ended more than {} ago can be deleted", age);
+  return fmt::format(
+      "{} that ended more than {} ago {} no {} left; without --keep-checkpoints, prune deletes "
+      "whole runs",
+      runs_text(count), age, count == 1 ? "has" : "have", kDiagnosticFiles);
 }
 
 std::string dry_run_text(const CleanupPlan& plan) {

@@ -13,10 +13,13 @@
 
 namespace dlrun {
 
-/// Returns a table of the runs that would be deleted.
+/// Returns a table of the runs that would be deleted. If whole runs would be deleted, it has the
+/// size of their checkpoints, too.
 [[nodiscard]] TableRows cleanup_rows(const CleanupPlan& plan);
 /// Returns "Delete 2 runs (12 files, 3.1 MiB)?".
 [[nodiscard]] std::string cleanup_question(const CleanupPlan& plan);
+/// Returns the note about a plan of prune without deletions. age: the value of --older-than.
+[[nodiscard]] std::string nothing_to_prune_text(const CleanupPlan& plan, const std::string& age);
 /// Returns the message of --dry-run: "would delete 2 runs (...); nothing was deleted (--dry-run)".
 [[nodiscard]] std::string dry_run_text(const CleanupPlan& plan);
 

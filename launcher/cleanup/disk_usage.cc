@@ -7,6 +7,7 @@
 
 #include "common/files.h"
 #include "common/json_or_null.h"
+#include "common/units.h"
 #include "launcher/runs/ownership.h"
 
 namespace dlrun {
@@ -29,6 +30,10 @@ Result<std::vector<IndexEntry>> all_own_runs(const Env& env) {
   std::erase_if(listing.entries,
                 [](const IndexEntry& run) { return foreign_owner_of_path(run.path).has_value(); });
   return std::move(listing.entries);
+}
+
+std::string checkpoints_text(const TreeSize& size) {
+  return size.checkpoint_bytes == 0 ? "-" : bytes_text(static_cast<double>(size.checkpoint_bytes));
 }
 
 nlohmann::ordered_json disk_usage_json(const MeasuredRun& measured) {

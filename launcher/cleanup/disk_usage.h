@@ -26,6 +26,10 @@ struct MeasuredRun {
 /// Returns all runs of the user's index that belong to the user. Fails if the index cannot be read.
 [[nodiscard]] Result<std::vector<IndexEntry>> all_own_runs(const Env& env);
 
+/// Returns the size of the checkpoints as text. Returns "-" if there are no files in folders named
+/// `ckpt`, because the program may have checkpoints elsewhere.
+[[nodiscard]] std::string checkpoints_text(const TreeSize& size);
+
 /// Returns the object of `dlrun du --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json disk_usage_json(const MeasuredRun& measured);
 

@@ -135,6 +135,31 @@ std::vector<std::string> partition_names(const SlurmQuerySettings& settings) {
   return names;
 }
 
+std::vector<PartitionSize> parse_partition_sizes(std::string_view out) {
+  std::vector<PartitionSize> sizes;
+  for (const auto line : split(out, '\n')) {
+    const auto columns = split(line, '|');
+    const auto nodes = columns.size() == 2 ? parse_int(trim(columns[1])) : std::nullopt;
+    if (!nodes) continue;
+    std::string_view name = trim(columns[0]);
+    const bool is_default = name.ends_with('*');
+    if (is_default) name.remove_suffix(1);
+    const auto found = std::find_if(sizes.begin(), sizes.end(),
+                                    [&](const PartitionSize& one) { return one.name == name; });
+    if (found == sizes.end()) {
+      sizes.push_back({std::string(name), is_default, *nodes});
+    } else {
+      found->nodes += *nodes;
+    }
+  }
+  return sizes;
+}
+
+std::vector<PartitionSize> partition_sizes(const SlurmQuerySettings& settings) {
+  const auto out = ask_slurm_for(settings, {"sinfo", "-h", "-o", "%P|%D"});
+  return out ? parse_partition_sizes(*out) : std::vector<PartitionSize>();
+}
+
 std::vector<std::string> account_names(const SlurmQuerySettings& settings) {
   return association_column(settings, "Account");
 }

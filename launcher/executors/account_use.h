@@ -1,8 +1,10 @@
 #pragma once
 // Asks Slurm for the limits on the hours of an account and for the hours that were used. Also asks
-// for the names of the partitions, accounts and QOSs that a job may ask for.
+// for the names of the partitions, accounts and QOSs that a job may ask for, and for the sizes of
+// the partitions.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,8 +51,19 @@ struct SlurmQuerySettings {
 [[nodiscard]] std::optional<AccountUse> account_use(const SlurmQuerySettings& settings,
                                                     std::string account);
 
+/// A partition and the number of its nodes, in all states.
+struct PartitionSize {
+  std::string name;
+  bool is_default = false;
+  std::int64_t nodes = 0;
+};
+
 /// Returns the partitions that sinfo shows, each once; empty without an answer.
 [[nodiscard]] std::vector<std::string> partition_names(const SlurmQuerySettings& settings);
+/// Parses the output of sinfo -h -o "%P|%D", which may have several lines for a partition.
+[[nodiscard]] std::vector<PartitionSize> parse_partition_sizes(std::string_view out);
+/// Returns the sizes of the partitions that sinfo shows; empty without an answer.
+[[nodiscard]] std::vector<PartitionSize> partition_sizes(const SlurmQuerySettings& settings);
 /// Returns the accounts of the user, each once; empty without an answer.
 [[nodiscard]] std::vector<std::string> account_names(const SlurmQuerySettings& settings);
 /// Returns the QOSs that the user may ask for, each once; empty without an answer.

@@ -211,8 +211,8 @@ class SlurmCli final : public Executor {
                                      : parse_int(std::string_view(id).substr(plus + 1));
   }
 
-  /// Adds the nodes of a part of a heterogeneous job to the report of the whole job. Returns false
-  /// if `part` is not the report on such a part, or if it is the first report on its job.
+  /// If `part` is the report on a part of a heterogeneous job, and `answer` has a report on this
+  /// job already, adds the part's nodes to that report and returns true. Otherwise returns false.
   static bool add_part(QueryAnswer& answer, const std::string& cluster, const JobReport& part) {
     const auto number = part_of(part.job.id);
     if (!number) return false;
@@ -242,8 +242,8 @@ class SlurmCli final : public Executor {
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {
       if (add_part(answer, cluster, report)) continue;
-      // The caller asked about a whole job. If the job has several lines (an array's tasks, or the
-      // parts of a heterogeneous job), the state in the first line counts.
+      // If the caller asked about the whole job, and the job has several lines (an array's tasks,
+      // or the parts of a heterogeneous job), the state in the first line counts.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
         if (const auto part = part_of(report.job.id)) report.nodes_of_parts[*part] = report.nodes;
         report.job = {cluster, whole_id(report.job.id)};

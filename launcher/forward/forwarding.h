@@ -43,7 +43,7 @@ class ForwardEvents {
 
 /// How a forwarding, or a program of run_with_inherited_input_and_output(), ended.
 struct ForwardingOutcome {
-  bool was_ready = false;  ///< the relay ran on the node; always false for another program
+  bool was_ready = false;  ///< the relay ran on the node; false for any other program
   int signal = 0;          ///< the signal that this process got; 0: the command ended by itself
   int exit_code = 0;       ///< the exit code of the command
   std::string messages;    ///< the end of the command's standard error, at most about 4 KiB

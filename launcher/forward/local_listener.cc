@@ -140,10 +140,10 @@ Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& p
     if (!only_unix_sockets && (port.local_port || !is_ssh_login)) {
       DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));
       if (is_ssh_login) {
-        warn(
-            fmt::format("every user of this machine can connect to 127.0.0.1:{}; without :{} "
-                        "dlrun uses a socket that only you can open",
-                        listener.local_port, *port.local_port));
+        warn(fmt::format(
+            "every user of this machine can connect to 127.0.0.1:{}; give {} instead of "
+            "{}:{}, and dlrun uses a socket that only you can open",
+            listener.local_port, port.node_port, port.node_port, *port.local_port));
       }
       listeners.all.push_back(std::move(listener));
       continue;

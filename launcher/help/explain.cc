@@ -84,16 +84,16 @@ void add_chosen_values(const LoadedSpec& loaded, const LaunchPlan& plan,
   };
   for (const PlannedOption& directive : plan.directives) {
     if (const KeyRow* row = find_sbatch_key(directive.option))
-      add(row->path, directive.value.value_or("true"), directive.key);
+      add(row->path, directive.value.value_or("true"), directive.comment);
   }
   if (plan.components.empty()) add("launch.preset"_key, loaded.preset.name, "");
   for (const PlannedArguments& group : plan.program) {
-    if (group.key.starts_with("train.") && group.arguments.size() == 2)
-      add(group.key, group.arguments[1], "");
+    if (group.comment.starts_with("train.") && group.arguments.size() == 2)
+      add(group.comment, group.arguments[1], "");
   }
   for (const PlannedOption& option : plan.rank_options) {
     if (option.option == "--nproc-per-node")
-      add("launch.nproc_per_node"_key, option.value.value_or(""), option.key);
+      add("launch.nproc_per_node"_key, option.value.value_or(""), option.comment);
   }
   for (const KeyRow& row : spec_keys()) {
     if (row.path == "resources.cpus_per_task"_key && plan.shares_cpus)
@@ -177,12 +177,14 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
                     origin.source.empty() ? by : fmt::format("{} ({})", by, origin.source)});
   };
   for (const PlannedVariable& variable : plan.prologue.vars)
-    add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
+    add("environment.vars." + variable.name, variable.value, variable.comment,
+        variable.origin_kind);
   for (const PlannedVariable& variable : plan.rank_templates)
-    add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
+    add("environment.vars." + variable.name, variable.value, variable.comment,
+        variable.origin_kind);
   for (const PlannedOption& option : plan.step) {
     if (option.option == "--mpi" && option.value)
-      add("launch.mpi"_key, *option.value, option.key, Origin::Kind::kPreset);
+      add("launch.mpi"_key, *option.value, option.comment, Origin::Kind::kPreset);
   }
   if (const auto runtime = container_runtime(loaded.spec, loaded.site); runtime != "none")
     add("container.runtime"_key, runtime, "site " + loaded.site.name, Origin::Kind::kSite);

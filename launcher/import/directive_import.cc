@@ -153,7 +153,8 @@ void add_slurm_variables_from_keys(ImportState& state) {
   for (const auto& [key, variable] : kVariables) {
     const ImportedKey* found = state.keys.find(key);
     if (found == nullptr) continue;
-    // A quoted name is YAML, not the name itself.
+    // If YAML needs quotes around the name, found->yaml is not the name itself. The variable then
+    // stays unknown.
     if (key == "name" ? !found->yaml.starts_with('"') : parse_int(found->yaml).has_value())
       state.variables.insert_or_assign(std::string(variable),
                                        ScriptVariable{found->yaml, std::nullopt, 0});

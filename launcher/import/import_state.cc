@@ -191,6 +191,14 @@ std::optional<std::string> text_of_job(const ShellWord& word, const ImportState&
   return text;
 }
 
+std::vector<std::string> variables_in(const ShellWord& word) {
+  std::vector<std::string> names;
+  for (const ShellPart& part : word.parts) {
+    if (part.is_variable) names.push_back(part.text);
+  }
+  return names;
+}
+
 std::optional<Assignment> assignment_of(const ShellWord& word) {
   if (word.parts.empty() || word.parts.front().is_variable || word.parts.front().is_quoted)
     return std::nullopt;

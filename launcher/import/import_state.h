@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,10 +72,23 @@ struct ScriptVariable {
   std::size_t line = 0;  ///< the line that sets the variable; 0: Slurm sets it
 };
 
+/// An assignment of a variable whose value only the job knows, and which the script does not
+/// export.
+struct JobAssignment {
+  std::string name;
+  std::size_t line = 0;
+  std::string source;                       ///< the command
+  std::vector<std::string> variables_used;  ///< the names of the variables in the value
+};
+
 struct ImportState {
   ImportedKeys keys;
   std::vector<ImportRemark> remarks;
   std::map<std::string, ScriptVariable, std::less<>> variables;
+  std::vector<JobAssignment> job_assignments;  ///< in the order of the script
+  /// The variables among the words of launch.command and in their values, if a shell on each rank
+  /// expands these words.
+  std::set<std::string, std::less<>> variables_of_program;
   /// The program that the user gives instead of the script's; empty: the script's program.
   std::vector<std::string> given_program;
   std::vector<std::string> modules, module_folders, secret_names;
@@ -113,6 +127,9 @@ struct ImportState {
 /// in the script.
 [[nodiscard]] bool is_variable_of_rank(std::string_view name);
 
+/// Returns the names of the variables in the word.
+[[nodiscard]] std::vector<std::string> variables_in(const ShellWord& word);
+
 struct Assignment {
   std::string name;
   ShellWord value;
@@ -133,6 +150,7 @@ void add_slurm_variables_from_keys(ImportState& state);
 /// command runs.
 void mark_variables_unknown(const ShellCommand& command, ImportState& state);
 /// Sets the keys of modules and secrets from the lists that import_preparation() has collected.
+/// Adds the remarks on state.job_assignments. Call this after import_launch().
 void finish_preparation(ImportState& state);
 
 /// The program that starts the ranks in a script. kNone: the command starts no ranks.

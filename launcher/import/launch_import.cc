@@ -140,6 +140,18 @@ std::string unknown_variable_text(const ShellWord& word, const ImportState& stat
   return "";
 }
 
+/// Adds the variables of the word to state.variables_of_program, and those in their values.
+void add_variables_of_program(const ShellWord& word, ImportState& state) {
+  for (const std::string& name : variables_in(word)) {
+    state.variables_of_program.insert(name);
+    const auto known = state.variables.find(name);
+    if (known == state.variables.end() || !known->second.job_text) continue;
+    const auto pieces = split(*known->second.job_text, kVariableMark);
+    for (std::size_t i = 1; i < pieces.size(); i += 2)
+      state.variables_of_program.insert(std::string(pieces[i]));
+  }
+}
+
 /// Sets launch.command to the words of the program, with `before` in front. If only the job knows
 /// some words, sets it to a shell line that has the same variables. Returns the reason if not even
 /// this is possible. If state.given_program has a program, sets launch.command to this one.
@@ -172,6 +184,7 @@ ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::st
       return fmt::format("only the job knows what its shell makes of {}{}{}", printable(option),
                          printable(word.source), unknown_variable_text(word, state));
     text += " " + *one;
+    add_variables_of_program(word, state);
     option = word.source.starts_with('-') ? word.source + " " : "";
   }
   set_command_and_preset({"bash", "-c", text}, preset, line, state);

@@ -167,8 +167,9 @@ LauncherOptionReader::Option LauncherOptionReader::take_option_word() {
 
 std::optional<std::string> LauncherOptionReader::value_of(ShellWord word,
                                                           std::string_view name) const {
-  // The job starts in the spec's folder, so that $PWD is `.` in a spec. A word of the program keeps
-  // its $PWD, because a container may start the program in another folder.
+  // In an option such as --container-mounts, $PWD becomes `.`, because the job starts in the spec's
+  // folder. The arguments of the program are not read here: they keep $PWD, because a container may
+  // start the program in another folder.
   for (ShellPart& part : word.parts) {
     const bool is_start_folder =
         part.is_variable && (part.text == "PWD" || part.text == "SLURM_SUBMIT_DIR");
@@ -305,7 +306,8 @@ void LauncherOptionReader::set_job_key(const KeyRow& row, const Option& option) 
     return remark_on_option(
         option, fmt::format("the job has {}: {}, and the ranks of a run use all of it", row.path,
                             of_job->yaml));
-  // The number of ranks follows from the nodes and the ranks on each of them.
+  // `srun -n N` needs no key if the nodes and the ranks per node of the job give N already. Their
+  // product is in SLURM_NTASKS.
   const auto tasks = state_.variables.find("SLURM_NTASKS");
   if (row.path == "resources.ntasks"_key && tasks != state_.variables.end() &&
       tasks->second.value == option.value)

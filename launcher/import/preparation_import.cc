@@ -129,13 +129,14 @@ struct AssignedVariable {
   std::string name;
   std::optional<std::string> value;  ///< nullopt: only the job knows the value, or it is a secret
   bool is_secret = false;
+  std::vector<std::string> variables_used{};  ///< the names of the variables in the value
 };
 
 /// Puts a variable of the job's programs into the keys. Adds a remark instead if the variable gets
 /// no key.
 void export_variable(const ShellCommand& command, const AssignedVariable& variable,
                      ImportState& state) {
-  const auto& [name, value, is_secret] = variable;
+  const auto& [name, value, is_secret, variables_used] = variable;
   if (is_torch_variable(name)) {
     state.sets_torch_variables = true;
     return state.remark(command.line, command.source,
@@ -201,7 +202,8 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
         state.variables.insert_or_assign(assignment->name,
                                          ScriptVariable{value, std::move(job_text), command.line});
       }
-      found.push_back({std::move(assignment->name), std::move(value), is_secret});
+      found.push_back({std::move(assignment->name), std::move(value), is_secret,
+                       variables_in(assignment->value)});
       continue;
     }
     if (is_export && state.has_secret(word.literal())) continue;
@@ -216,7 +218,8 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
     } else if (is_torch_variable(variable.name)) {
       state.sets_torch_variables = true;
     } else if (!variable.value) {
-      state.remark(command.line, command.source, "only the job knows the value");
+      state.job_assignments.push_back(
+          {variable.name, command.line, command.source, variable.variables_used});
     }
   }
   return true;
@@ -226,6 +229,24 @@ std::string yaml_list(const std::vector<std::string>& items) {
   std::vector<std::string> texts;
   for (const std::string& item : items) texts.push_back(yaml_with_variables(item));
   return "[" + join(texts, ", ") + "]";
+}
+
+/// Adds a remark on each of state.job_assignments: launch.command computes the value, or does not
+/// need it, because the program has no such argument, or dlrun sets the launcher's option.
+void remark_on_job_assignments(ImportState& state) {
+  auto needed = state.variables_of_program;
+  // A value may need variables that earlier lines set.
+  for (auto it = state.job_assignments.rbegin(); it != state.job_assignments.rend(); ++it) {
+    if (needed.contains(it->name))
+      needed.insert(it->variables_used.begin(), it->variables_used.end());
+  }
+  for (const auto& one : state.job_assignments) {
+    state.remark(one.line, one.source,
+                 needed.contains(one.name)
+                     ? "launch.command contains this expression instead of the variable, and a "
+                       "shell on each rank computes it"
+                     : "only the job knows the value; launch.command does not need it");
+  }
 }
 
 }  // namespace
@@ -268,6 +289,7 @@ void mark_variables_unknown(const ShellCommand& command, ImportState& state) {
 }
 
 void finish_preparation(ImportState& state) {
+  remark_on_job_assignments(state);
   if (!state.modules.empty())
     state.keys.set(
         {"environment.modules.load"_key, yaml_list(state.modules), state.modules_line, ""});

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/import/import_state.h"
 #include "launcher/plan/render.h"
@@ -54,8 +55,46 @@ Result<> check_script(const ImportRequest& import) {
   return {};
 }
 
+/// Returns a word with the values of the script's variables; the job's variables stay as $NAME.
+/// Returns nullopt if a value is not known, or if the shell might change or split it.
+std::optional<std::string> word_with_values(const ShellWord& word, const ImportState& state) {
+  if (word.is_literal()) return word.source;
+  const auto text = text_of_job(word, state);
+  if (!text || text->empty() || text->find_first_of(" *?[\t\n") != std::string::npos)
+    return std::nullopt;
+  std::string shown;
+  const auto pieces = split(*text, kVariableMark);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const bool is_variable = i % 2 == 1;
+    const bool extends_name = !is_variable && i > 0 && !pieces[i].empty() &&
+                              is_variable_name(fmt::format("_{}", pieces[i][0]));
+    if (extends_name) return std::nullopt;
+    if (is_variable) shown += fmt::format("${}", pieces[i]);
+    if (!is_variable && !pieces[i].empty()) shown += shell_quote(pieces[i]);
+  }
+  return shown;
+}
+
+/// Returns the command as a line that does not need the variables of the script; "" if the command
+/// uses none of them, or if such a line is not certain.
+std::string line_with_values(const ShellCommand& command, const ImportState& state) {
+  if (command.is_joined || !command.tail.empty()) return "";
+  bool has_script_variable = false;
+  std::vector<std::string> words;
+  for (const ShellWord& word : command.words) {
+    for (const std::string& name : variables_in(word)) {
+      const auto known = state.variables.find(name);
+      has_script_variable |= known != state.variables.end() && known->second.line > 0;
+    }
+    auto shown = word_with_values(word, state);
+    if (!shown) return "";
+    words.push_back(std::move(*shown));
+  }
+  return has_script_variable ? join(words, " ") : "";
+}
+
 /// Returns the reason why the spec has no key for a command that is not the program of the job.
-std::string reason_of(const ShellCommand& command, bool is_after_launch) {
+std::string reason_of(const ShellCommand& command, bool is_after_launch, const ImportState& state) {
   const std::string first = command.words.empty() ? "" : command.words.front().literal();
   if (command.is_nested)
     return "it is part of a condition, a loop, a function or a subshell, or of text that dlrun "
@@ -68,7 +107,9 @@ std::string reason_of(const ShellCommand& command, bool is_after_launch) {
     return "the script that dlrun writes ends at its first error, and waits for the ranks";
   if (is_after_launch)
     return "dlrun runs nothing after the ranks; a second job with after.ok can run it";
-  return "environment.setup can run it once, on the first node, before the ranks";
+  const std::string line = line_with_values(command, state);
+  return fmt::format("environment.setup can run {} once, on the first node, before the ranks",
+                     line.empty() ? "it" : fmt::format("`{}`", line));
 }
 
 /// Returns the launcher that the command calls, after words of the shell such as `then`.
@@ -162,6 +203,26 @@ void remark_on_secret_arguments(const ShellCommand& launch, ImportState& state) 
   state.remarks.back().is_in_spec = true;
 }
 
+/// Adds a remark if the program has arguments that need a variable of Slurm, such as SLURM_JOB_ID.
+void remark_on_slurm_variables(const ShellCommand& launch, ImportState& state) {
+  std::vector<std::string> names;
+  for (const std::string& name : state.variables_of_program) {
+    if (name.starts_with("SLURM_") && !state.variables.contains(name)) names.push_back(name);
+  }
+  if (names.empty()) return;
+  const bool has_job_id = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == "SLURM_JOB_ID" || name == "SLURM_JOBID";
+  });
+  state.remark(
+      launch.line, launch.source,
+      fmt::format("{} {} empty under `dlrun run`, where no Slurm sets variables{}",
+                  join(names, ", "), names.size() == 1 ? "is" : "are",
+                  has_job_id ? "; in place of the job's id, $DLRUN_RUN, the folder of the run, is "
+                               "set there, too ($${DLRUN_RUN} in the spec)"
+                             : ""));
+  state.remarks.back().is_in_spec = true;
+}
+
 /// Returns true if the words call a launcher that the import reads, such as torchrun.
 bool calls_launcher(const std::vector<std::string>& words) {
   ShellCommand command;
@@ -202,6 +263,7 @@ Result<bool> read_launch(const ImportRequest& import, const ShellCommand& comman
   if (const auto why = import_launch(command, state))
     return no_program_error(import, command.line, *why);
   remark_on_secret_arguments(command, state);
+  remark_on_slurm_variables(command, state);
   return true;
 }
 
@@ -225,7 +287,7 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
       remark_on(command, previous,
                 is_replaced(command)
                     ? "launch.command is the program after `--`, and a spec starts one program"
-                    : reason_of(command, is_after_launch),
+                    : reason_of(command, is_after_launch, state),
                 state);
     }
     previous = &command;

@@ -86,11 +86,11 @@ std::string agentless_task_text(const LaunchPlan& plan) {
     std::string as_template;
     for (const char c : variable.value) as_template += std::string(c == '{' || c == '}' ? 2 : 1, c);
     task.line("export " + variable.name + "=" + shell_word_of_template(as_template, nproc),
-              variable.key);
+              variable.comment);
   }
   for (const auto& variable : plan.rank_templates) {
     task.line("export " + variable.name + "=" + shell_word_of_template(variable.value, nproc),
-              variable.key);
+              variable.comment);
   }
   std::string last = "exec";
   for (const auto& option : plan.rank_options) {

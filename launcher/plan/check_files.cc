@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/files.h"
 #include "common/text.h"
 #include "container/image_file.h"
 #include "launcher/plan/plan.h"
@@ -18,14 +19,22 @@
 namespace dlrun {
 namespace {
 
-/// Returns the script in a command such as `python -u train.py`: the first argument after the
-/// program that ends with .py or .sh. Returns "" if there is none, or if -c or -m precedes it.
-[[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
+/// Returns the index of the script in a command such as `python -u train.py`: the first argument
+/// after the program that ends with .py or .sh. Returns 0 if there is none, or if -c or -m precedes
+/// it.
+[[nodiscard]] std::size_t index_of_script(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
-    if (command[i].ends_with(".py") || command[i].ends_with(".sh")) return command[i];
+    if (command[i].ends_with(".py") || command[i].ends_with(".sh")) return i;
   }
-  return {};
+  return 0;
+}
+
+/// Returns "; did you mean 'train.py'?" if the folder of the missing file has a similar name; else
+/// "".
+[[nodiscard]] std::string suggestion_for(const std::filesystem::path& missing) {
+  const auto similar = similar_name_beside(missing, [](const auto&) { return true; });
+  return similar ? fmt::format("; did you mean '{}'?", printable(*similar)) : "";
 }
 
 /// Returns the path relative to the folder; "." for the folder itself; nullopt if the path is not
@@ -69,8 +78,8 @@ namespace {
       (std::filesystem::path(nearest->source) / *relative_path_in(inside, nearest->target))
           .lexically_normal();
   if (std::filesystem::exists(source, error) || error) return {};
-  return fmt::format("the script '{}' ({} in the container) does not exist here",
-                     printable(source.string()), printable(inside));
+  return fmt::format("the script '{}' ({} in the container) does not exist here{}",
+                     printable(source.string()), printable(inside), suggestion_for(source));
 }
 
 }  // namespace
@@ -102,11 +111,16 @@ class FileCheck {
   }
 
  private:
-  void warn(const std::string& key, const std::string& message) {
-    report(Diagnostic::Severity::kWarning, key, message);
+  void warn(const std::string& key, const std::string& message,
+            std::optional<std::size_t> item = std::nullopt) {
+    report(Diagnostic::Severity::kWarning, key, message, item);
   }
-  void report(Diagnostic::Severity severity, const std::string& key, const std::string& message) {
-    const auto origin = spec_.origins.find(key);
+  /// Reports a problem at the place of the key, or of the item with this index in the key's list.
+  void report(Diagnostic::Severity severity, const std::string& key, const std::string& message,
+              std::optional<std::size_t> item) {
+    auto origin = spec_.origins.end();
+    if (item) origin = spec_.origins.find(fmt::format("{}[{}]", key, *item));
+    if (origin == spec_.origins.end()) origin = spec_.origins.find(key);
     const Origin where = origin != spec_.origins.end()
                              ? origin->second
                              : Origin{Origin::Kind::kFile, loaded_.file, 0, 0};
@@ -115,16 +129,20 @@ class FileCheck {
 
   /// Reports an absolute path that does not exist. Any other value may be a name, such as that of a
   /// conda environment, and is not checked. role: the use of the path, such as "the image", for the
-  /// message.
+  /// message. item: the index of the path in the key's list.
   void report_if_missing(const std::string& key, const std::string& path, std::string_view role,
-                         Diagnostic::Severity severity = Diagnostic::Severity::kWarning) {
+                         Diagnostic::Severity severity = Diagnostic::Severity::kWarning,
+                         std::optional<std::size_t> item = std::nullopt) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
     // A path that cannot be read here may exist on the nodes.
     if (error && error != std::errc::no_such_file_or_directory &&
         error != std::errc::not_a_directory)
       return;
-    report(severity, key, fmt::format("{} '{}' does not exist here", role, printable(path)));
+    report(
+        severity, key,
+        fmt::format("{} '{}' does not exist here{}", role, printable(path), suggestion_for(path)),
+        item);
   }
 
   /// Warns if notify.command names a program by its path, and there is no such file.
@@ -180,19 +198,21 @@ class FileCheck {
     // dlrun creates the folder if there are downloads.
     if (loaded_.preset.is_trainer && spec_.train.downloads.empty())
       report_if_missing("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder");
-    const std::string script = script_of(spec_.launch.command);
+    const std::size_t index = index_of_script(spec_.launch.command);
+    const std::string script = index > 0 ? spec_.launch.command[index] : "";
     if (!spec_.container.image && !spec_.launch.command.empty()) {
-      report_if_missing("launch.command"_key, spec_.launch.command[0], "the program");
+      report_if_missing("launch.command"_key, spec_.launch.command[0], "the program",
+                        Diagnostic::Severity::kWarning, 0);
       if (!script.empty())
         report_if_missing(
             "launch.command"_key,
             (std::filesystem::path(start_folder(loaded_)) / script).lexically_normal().string(),
-            "the script");
+            "the script", Diagnostic::Severity::kWarning, index);
     }
     if (spec_.container.image && !script.empty() && script.front() != '/') {
       if (const std::string problem = problem_of_script_in_container(loaded_, script);
           !problem.empty())
-        warn("launch.command"_key, problem);
+        warn("launch.command"_key, problem, index);
     }
   }
 

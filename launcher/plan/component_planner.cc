@@ -182,7 +182,7 @@ LaunchPlan ComponentPlanner::plan_whole() {
   whole.plan_directives();
   if (!layout_.is_hetjob) {
     for (PlannedOption& directive : whole.plan_.directives) {
-      if (is_option_of(kOptionsOfNodes, directive.option)) directive.key = "components";
+      if (is_option_of(kOptionsOfNodes, directive.option)) directive.comment = "components";
     }
   }
   if (whole.plan_.server) whole.check_rest_directives();
@@ -332,10 +332,10 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   step.insert(step.begin() + 2, own.begin(), own.end());
   for (const PlannedOption& option : component.plan.rank_options) {
     if (option.value == "+++")
-      planner.add_error(option.key,
+      planner.add_error(option.comment,
                         fmt::format("{}: dlrun reads the value '+++' as the start of the next "
                                     "component; choose another one",
-                                    option.key));
+                                    option.comment));
   }
   add_errors(std::move(planner.errors_), fmt::format("component '{}': ", name));
   return component;

@@ -31,7 +31,8 @@ namespace {
   text.line(fmt::format("{}=(", array));
   for (const PlannedOption& option : options) {
     const std::string value = option.value ? " " + shell_quote(*option.value) : "";
-    text.line("  " + (is_joined ? shell_quote(option.word()) : option.option + value), option.key);
+    text.line("  " + (is_joined ? shell_quote(option.word()) : option.option + value),
+              option.comment);
   }
   text.line(")");
   return text.take();
@@ -52,7 +53,7 @@ namespace {
   for (const PlannedVariable& variable : plan.step_vars) {
     text.line(
         fmt::format("[[ -v {0} ]] || export {0}={1}", variable.name, shell_quote(variable.value)),
-        variable.key);
+        variable.comment);
   }
   return text.take();
 }

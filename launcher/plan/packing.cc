@@ -80,7 +80,7 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
   text.line("export SLURM_JOB_CPUS_PER_NODE=$SLURM_CPUS_ON_NODE");
   for (const PlannedVariable& variable : packing.point_variables) {
     has_memory = has_memory || variable.name == "SLURM_MEM_PER_NODE";
-    text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
+    text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.comment);
   }
   if (!has_memory)
     text.line(

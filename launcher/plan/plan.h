@@ -23,8 +23,8 @@ struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
   /// The comment that the script shows beside the option: the key, site or preset that sets the
-  /// option, or the reason why dlrun adds it. Empty: no comment.
-  std::string key;
+  /// option, or the reason why dlrun adds it. Empty: no comment. Its name in plan.json is `key`.
+  std::string comment;
   [[nodiscard]] std::string word() const { return value ? option + "=" + *value : option; }
 };
 
@@ -32,7 +32,7 @@ struct PlannedOption {
 struct PlannedVariable {
   std::string name;
   std::string value;  ///< in LaunchPlan::rank_templates: a template, which the rank agent fills in
-  std::string key;    ///< as in PlannedOption
+  std::string comment;  ///< as in PlannedOption
   /// True if an image's start-up hooks read the variable to set up GPUs. The image's own value must
   /// not be replaced.
   bool is_about_gpus = false;
@@ -44,7 +44,7 @@ struct PlannedVariable {
 /// and its value.
 struct PlannedArguments {
   std::vector<std::string> arguments;
-  std::string key;  ///< as in PlannedOption
+  std::string comment;  ///< as in PlannedOption
 };
 
 /// The batch shell's work before the step.
@@ -63,7 +63,7 @@ struct Prologue {
   /// nullopt: the script does not set the variable. The key in plan.json has the same name.
   std::optional<std::string> driver_capabilities_image;
   struct Folder {
-    std::string path, key;
+    std::string path, comment;  ///< comment: as in PlannedOption
   };
   std::vector<Folder> folders_to_make;  ///< created if they are missing
   std::string setup;                    ///< environment.setup: the user's shell lines

@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
   for (const PlannedOption& option : options) {
     list.push_back({{"option", option.option},
                     {"value", option.value ? Json(*option.value) : Json()},
-                    {"key", option.key}});
+                    {"key", option.comment}});
   }
   return list;
 }
@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json variables_json(const std::vector<PlannedVariable>& variables) {
   Json list = Json::array();
   for (const PlannedVariable& variable : variables) {
-    list.push_back({{"name", variable.name}, {"value", variable.value}, {"key", variable.key}});
+    list.push_back({{"name", variable.name}, {"value", variable.value}, {"key", variable.comment}});
   }
   return list;
 }
@@ -80,7 +80,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json program_json(const std::vector<PlannedArguments>& program) {
   Json list = Json::array();
   for (const PlannedArguments& group : program)
-    list.push_back({{"words", group.arguments}, {"key", group.key}});
+    list.push_back({{"words", group.arguments}, {"key", group.comment}});
   return list;
 }
 

@@ -187,11 +187,11 @@ std::string render_prologue(const LaunchPlan& plan) {
   add_uv(text, prologue);
   add_pixi(text, prologue);
   for (const PlannedVariable& variable : prologue.vars) {
-    text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
+    text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.comment);
   }
   add_driver_capabilities(text, prologue);
   for (const Prologue::Folder& folder : prologue.folders_to_make)
-    text.line("mkdir -p -- " + shell_quote(folder.path), folder.key);
+    text.line("mkdir -p -- " + shell_quote(folder.path), folder.comment);
   if (!prologue.setup.empty()) {
     text.line("# environment.setup");
     const bool ends_line = prologue.setup.back() == '\n';

@@ -70,12 +70,12 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   for (const PlannedVariable& variable : plan.step_vars) {
     text.line(
         fmt::format("[[ -v {0} ]] || export {0}={1}", variable.name, shell_quote(variable.value)),
-        variable.key);
+        variable.comment);
   }
   text.line("dlrun_step=(");
   text.line("  srun");
   for (const PlannedOption& option : plan.step)
-    text.line("  " + shell_quote(option.word()), option.key);
+    text.line("  " + shell_quote(option.word()), option.comment);
   if (plan.shares_cpus)
     text.line("  --cpus-per-task=\"$((dlrun_cpus > 0 ? dlrun_cpus : 1))\"",
               "srun does not take this number from the job since Slurm 22.05");
@@ -118,7 +118,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   text.line("dlrun_lead=(");
   for (const PlannedOption& option : plan.lead_options)
     text.line("  " + option.option + (option.value ? " " + shell_quote(*option.value) : ""),
-              option.key);
+              option.comment);
   text.line(")");
   return text.take();
 }
@@ -172,10 +172,10 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
     std::string line = "#SBATCH " + directive.option;
     if (directive.value) {
       const auto quoted = sbatch_quote(*directive.value);
-      if (!quoted) return within(directive.key, quoted.error());
+      if (!quoted) return within(directive.comment, quoted.error());
       line += "=" + *quoted;
     }
-    head.line(line, directive.key);
+    head.line(line, directive.comment);
   }
   return {};
 }

@@ -37,14 +37,14 @@ std::string rank_text(const LaunchPlan& plan, std::string_view array) {
   text.line("  \"$dlrun_agent\" rank");
   if (plan.program_is_bundled) text.line("  --bundled", "the program is dlrun's own");
   for (const PlannedOption& option : plan.rank_options) {
-    text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
+    text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.comment);
   }
   for (const PlannedVariable& variable : plan.rank_vars) {
     text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)),
-              variable.key);
+              variable.comment);
   }
   for (const PlannedVariable& variable : plan.rank_templates) {
-    text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
+    text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.comment);
   }
   for (const SecretSource& secret : plan.secrets)
     text.line("  --secret " + secret.name, "environment.secrets"_key);
@@ -58,10 +58,10 @@ std::string program_text(const LaunchPlan& plan, std::string_view array) {
   for (const PlannedArguments& group : plan.program) {
     const std::string line = "  " + shell_quote_all(group.arguments);
     if (line.size() <= kLongestCommandLine && line.find('\n') == std::string::npos) {
-      text.line(line, group.key);
+      text.line(line, group.comment);
       continue;
     }
-    text.line("  # " + group.key);
+    text.line("  # " + group.comment);
     for (const std::string& word : group.arguments) text.line("  " + shell_quote(word));
   }
   text.line(")");

@@ -127,8 +127,9 @@ void Planner::add_restart_directives() {
 void Planner::check_rest_directives() {
   for (const PlannedOption& directive : plan_.directives) {
     if (const auto why = rest_refusal(directive.option, directive.value, std::nullopt))
-      add_error(directive.key == "slurm" ? "slurm." + directive.option.substr(2) : directive.key,
-                fmt::format("{}: {}", directive.key, *why));
+      add_error(
+          directive.comment == "slurm" ? "slurm." + directive.option.substr(2) : directive.comment,
+          fmt::format("{}: {}", directive.comment, *why));
   }
 }
 

@@ -37,7 +37,7 @@ std::string utc_text(double t, bool has_date) {
 
 std::string state_html(const RunStatus& status) {
   return fmt::format("<span class=\"state {}\">{}{}</span>", css_class_of(status.state),
-                     word(status.state), status.is_last_known ? "?" : "");
+                     word(status.state), status.may_be_outdated ? "?" : "");
 }
 
 std::string tick_label(double seconds, double length) {
@@ -237,12 +237,6 @@ std::string ranks_at_last_sample_html(const RunReport& report) {
                                          : "");
 }
 
-std::string job_text(const RunStatus& status) {
-  if (status.job.id.empty()) return "";
-  return status.job.cluster == kLocalCluster ? "on this machine, " + status.job.id
-                                             : "job " + status.job.id;
-}
-
 /// Returns the part above the tiles: the state and its reason, and problems of the files.
 std::string introduction_html(const RunReport& report) {
   std::string page;
@@ -251,7 +245,7 @@ std::string introduction_html(const RunReport& report) {
       escape_html(report.run.name.empty() ? report.run.id : report.run.name),
       state_html(report.status),
       escape_html(report.run.id +
-                  (report.status.job.id.empty() ? "" : " · " + job_text(report.status))));
+                  (report.status.job.id.empty() ? "" : " · " + job_text(report.status.job))));
   if (!report.status.detail.empty()) {
     const bool is_good = report.status.state == RunState::kCompleted;
     page += fmt::format("<p class=\"{}\">{}</p>\n",

@@ -100,6 +100,7 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.failures.clear();
   record.was_warned = false;
   record.attempt_reason = {};
+  record.was_signalled_without_cause = false;
   record.end_message_shows_failed_rank = false;
   record.container_failed = false;
   record.ended = false;
@@ -221,6 +222,7 @@ class EventApplier {
   }
   void operator()(const events::AttemptEnd& end) const {
     record_.attempt_reason = end.reason;
+    record_.was_signalled_without_cause = end.reason == EndReason::kSignalled && end.cause.empty();
     record_.container_failed = end.cause == Cause::kImage || end.cause == Cause::kContainer;
     record_.end_message_shows_failed_rank =
         end.first_failed && !record_.container_failed &&

@@ -59,7 +59,8 @@ struct Restart {
   bool is_left_to_chain = false;  ///< the next job of the run's chain starts the run again
 };
 
-/// The summary of a run's events.
+/// The contents of a run's record (events.jsonl), summed up: what dlrun knows about the run from
+/// its events. Exists only in memory.
 struct RunRecord {
   bool has_events = false;
   std::int64_t attempt = 0;  ///< the latest attempt, from 0
@@ -89,7 +90,9 @@ struct RunRecord {
   /// (USR1).
   bool was_warned = false;
   Word<EndReason> attempt_reason;  ///< why the latest attempt ended; empty while it runs
-  bool ended = false;              ///< there is an `ended` event that no later event undoes
+  /// A signal ended the latest attempt, and Slurm gave no cause for it such as a preemption.
+  bool was_signalled_without_cause = false;
+  bool ended = false;  ///< there is an `ended` event that no later event undoes
   bool end_message_shows_failed_rank = false;  ///< end_message names the first rank that failed
   /// A container could not be started in the latest attempt. The end of a rank, such as "code 127",
   /// then does not show the cause, but end_message does.

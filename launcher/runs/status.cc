@@ -46,8 +46,7 @@ std::string explain_end(const JobReport& report, bool has_cancel_mark) {
   for (const auto& row : kRows) {
     if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
   }
-  if (has_cancel_mark && report.state == "CANCELLED")
-    text = fmt::format("{}: {}", report.state, kCancelledByUser);
+  if (has_cancel_mark && report.state == "CANCELLED") text = kCancelledByUser;
   if (const auto never = failed_dependency_text(report);
       !never.empty() && report.state == "CANCELLED")
     text = fmt::format("{}: it waited for {}", report.state, never);
@@ -145,11 +144,12 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
       status.state = RunState::kPending;
       status.detail = pending_sentence(report, submitted_dependency(status.facts));
       if (!record.restarts.empty())
-        status.detail = fmt::format(
-            "attempt {} has ended ({}); {}{}{}", record.attempt, record.restarts.back().cause,
-            deciding_follow_up(status.facts) != nullptr ? "a job of the chain continues the run"
-                                                        : "queued again",
-            status.detail.empty() ? "" : ": ", status.detail);
+        status.detail = fmt::format("attempt {} has ended ({}); {}{}{}",
+                                    record.restarts.back().attempt, record.restarts.back().cause,
+                                    deciding_follow_up(status.facts) != nullptr
+                                        ? "a job of the chain continues the run"
+                                        : "queued again",
+                                    status.detail.empty() ? "" : ": ", status.detail);
       if (!report.start.empty())
         status.detail +=
             fmt::format("{}expected start {}", status.detail.empty() ? "" : "; ", report.start);
@@ -185,6 +185,23 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
   }
 }
 
+/// Returns the detail of a run whose record has its end. status.state,
+/// status.detail_shows_failed_rank and status.job must be set.
+std::string detail_of_recorded_end(const RunStatus& status) {
+  const RunFacts& f = status.facts;
+  const std::string& message = f.record.end_message;
+  if (status.state != RunState::kCancelled || status.detail_shows_failed_rank) return message;
+  // Lead records only the signal that reached it or a rank.
+  if (f.has_cancel_mark) return kCancelledByUser;
+  // The cancellation of a whole sweep marks only its arrays, and says nothing about a point that
+  // has ended. Ctrl-C ends a run on this machine, without a mark.
+  const bool has_mark_if_cancelled =
+      f.submission && !f.submission->task && status.job.cluster != kLocalCluster;
+  if (!has_mark_if_cancelled || !f.record.was_signalled_without_cause) return message;
+  return message +
+         "; not by `dlrun cancel`, so probably by scancel, an administrator or a preemption";
+}
+
 /// Determines the state of another user's run from its files, because dlrun does not ask Slurm
 /// about it.
 void assess_foreign(RunStatus& status) {
@@ -194,7 +211,7 @@ void assess_foreign(RunStatus& status) {
   status.state = is_refused ? RunState::kRefused
                  : is_known ? last_known_state(f.record)
                             : RunState::kUnknown;
-  status.is_last_known = !is_refused;
+  status.may_be_outdated = !is_refused;
   status.detail = describe_foreign_run(*f.foreign);
 }
 
@@ -202,7 +219,7 @@ void assess_foreign(RunStatus& status) {
 /// intent.
 void assess_unreachable(RunStatus& status, bool is_intent) {
   const RunFacts& f = status.facts;
-  status.is_last_known = true;
+  status.may_be_outdated = true;
   status.state = is_intent && !f.claim ? RunState::kUnknown : last_known_state(f.record);
   status.detail =
       is_intent && !f.claim
@@ -409,12 +426,8 @@ RunStatus assess(RunFacts facts) {
 
   if (f.record.ended) {
     status.state = end_state(f.record);
-    status.detail = f.record.end_message;
     status.detail_shows_failed_rank = f.record.end_message_shows_failed_rank;
-    // Lead records only the signal that reached it or a rank.
-    if (status.state == RunState::kCancelled && f.has_cancel_mark &&
-        !status.detail_shows_failed_rank)
-      status.detail = kCancelledByUser;
+    status.detail = detail_of_recorded_end(status);
   } else if (f.foreign) {
     assess_foreign(status);
   } else if (f.is_only_prepared) {
@@ -428,7 +441,7 @@ RunStatus assess(RunFacts facts) {
     assess_by_report(status, *f.report);
   } else if (is_intent_without_job && f.is_being_submitted) {
     status.state = RunState::kPending;
-    status.is_last_known = !f.why_unreachable.empty();
+    status.may_be_outdated = !f.why_unreachable.empty();
     status.detail = "it is being submitted, and Slurm has not answered yet";
   } else if (!f.why_unreachable.empty()) {
     assess_unreachable(status, is_intent);
@@ -444,7 +457,7 @@ RunStatus assess(RunFacts facts) {
 }
 
 bool is_unreachable(const RunStatus& status) {
-  return status.is_last_known && !status.facts.foreign;
+  return status.may_be_outdated && !status.facts.foreign;
 }
 
 bool is_submission_open(const RunStatus& status) {
@@ -454,7 +467,7 @@ bool is_submission_open(const RunStatus& status) {
 }
 
 bool is_over(const RunStatus& status) {
-  if (status.is_last_known) return false;
+  if (status.may_be_outdated) return false;
   switch (status.state) {
     case RunState::kCompleted:
     case RunState::kFailed:
@@ -501,7 +514,7 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
     const std::string job = point->job.id.substr(0, point->job.id.find('_'));
     if (status.job.id.empty() && !job.empty()) status.job = {point->job.cluster, job};
     if (!job.empty() && seen.insert(job).second) status.jobs.push_back(job);
-    if (point->is_last_known) status.is_last_known = true;
+    if (point->may_be_outdated) status.may_be_outdated = true;
     if (is_unreachable(*point)) status.facts.why_unreachable = point->facts.why_unreachable;
     if (point->state == RunState::kPending && why_pending.empty()) why_pending = point->detail;
   }

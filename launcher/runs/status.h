@@ -47,9 +47,9 @@ inline constexpr std::array kRunStates = {
 [[nodiscard]] std::string_view word(RunState state);
 /// Returns the state with this name; nullopt if there is none.
 [[nodiscard]] std::optional<RunState> run_state_of(std::string_view name);
-/// Returns true unless the state is kPending or kRunning. kUnknown counts as inactive, but a run
-/// whose status is_last_known may still have a job: is_over() is the stronger test. See also
-/// is_submission_open().
+/// Returns true unless the state is kPending or kRunning. kUnknown counts as inactive. A run whose
+/// state may be outdated (RunStatus::may_be_outdated) may still have a job: is_over() is the
+/// stronger test. See also is_submission_open().
 [[nodiscard]] bool is_inactive(RunState state);
 
 /// All facts from the run's files and from the executor: the input of assess().
@@ -92,8 +92,9 @@ struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;  ///< a sentence for the user: the reason, or the current activity
   bool detail_shows_failed_rank = false;  ///< detail names the first rank that failed
-  /// The state may be outdated, because the controller is unreachable or the run is foreign.
-  bool is_last_known = false;
+  /// The state is the last known one: the controller is unreachable, or the run is foreign. Its
+  /// name in JSON output is `last_known`.
+  bool may_be_outdated = false;
   JobId job;  ///< for a sweep the first one of `jobs`
   /// Only for a sweep: the ids of the jobs of the points' latest runs, in the order of the points.
   /// The id of an array's job appears once; it does not appear if each point of the array was

@@ -18,8 +18,7 @@ namespace dlrun {
 /// Returns the number of ranks that srun starts on each node: resources.tasks_per_node, else
 /// resources.ntasks divided by the nodes, else resources.gpus_per_node, else 1. GPUs that another
 /// key requests, such as resources.gres, do not count. Returns nullopt if ntasks would decide, but
-/// the spec gives no number of nodes, a range of nodes, or a number that does not divide ntasks
-/// evenly.
+/// resources.nodes is missing, is a range, or does not divide ntasks evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
 /// Returns the number of processes that a preset's own launcher starts on each node:

@@ -69,7 +69,7 @@ constexpr std::size_t kBytesAfterCaret = 40;
 /// Returns true if the source line may hold a secret.
 [[nodiscard]] bool must_hide_line(const Diagnostic& diagnostic) {
   if (diagnostic.line.is_hidden) return true;
-  if (is_line_of_secret_names(diagnostic.key, diagnostic.line.text)) return false;
+  if (has_only_names_of_secrets(diagnostic.key, diagnostic.line.text)) return false;
   return is_secret_key(diagnostic.key) || may_hold_secret(diagnostic.line.text);
 }
 

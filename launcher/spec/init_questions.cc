@@ -16,8 +16,8 @@ namespace {
 
 using MaybeQuestion = std::optional<InitQuestion>;
 
-/// Returns a question whose answer may be any text. An empty answer and the answer "none" leave the
-/// value absent.
+/// Returns a question for an optional value. Any text is a valid answer, and is stored in `into`.
+/// After an empty answer or "none", `into` stays nullopt.
 InitQuestion optional_text_question(std::string text, std::optional<std::string>& into) {
   return {std::move(text), "none", {}, [&into](const std::string& answer) -> Result<> {
             if (answer != "none") into = answer;

@@ -101,12 +101,16 @@ std::string_view replacement_for_key(std::string_view name) {
 
 std::optional<std::string_view> key_of_other_word(std::string_view word) {
   constexpr std::pair<std::string_view, const char*> kOtherWords[] = {
+      {"afterany", "after.any"_key},
+      {"afternotok", "after.notok"_key},
+      {"afterok", "after.ok"_key},
       {"cmd", "launch.command"_key},
       {"cpus", "resources.cpus_per_task"_key},
       {"dependency", "after.ok"_key},
       {"depends_on", "after.ok"_key},
       {"env", "environment.vars"_key},
       {"memory", "resources.mem"_key},
+      {"okay", "after.ok"_key},
       {"params", "sweep.parameters"_key},
       {"program", "launch.command"_key},
       {"queue", "resources.partition"_key},

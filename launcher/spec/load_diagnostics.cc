@@ -46,7 +46,7 @@ void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const std::string& 
   std::optional<SecretLines> lines;  // most texts have no diagnostic, and the scan is slow
   for (Diagnostic& diagnostic : diagnostics) {
     if (diagnostic.line.text.empty() || diagnostic.where.source != source ||
-        is_line_of_secret_names(diagnostic.key, diagnostic.line.text))
+        has_only_names_of_secrets(diagnostic.key, diagnostic.line.text))
       continue;
     if (!lines) lines.emplace(text);
     if (lines->contains(diagnostic.where.line)) diagnostic.line = hidden_line();

@@ -277,7 +277,7 @@ bool looks_like_names_only(std::string_view text) {
   return has_name && !mask_evident_secrets(text).had_secret;
 }
 
-bool is_line_of_secret_names(std::string_view key, std::string_view line) {
+bool has_only_names_of_secrets(std::string_view key, std::string_view line) {
   if (key.substr(0, key.find('[')) != "environment.secrets"_key) return false;
   std::string names;
   for (const std::string_view word : words_of_list(line)) {

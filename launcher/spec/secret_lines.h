@@ -32,7 +32,7 @@ namespace dlrun {
 /// Returns true if `key` is environment.secrets and the line has names of secrets but no values:
 /// only `environment:`, `secrets:`, `name:`, brackets, and words that looks_like_names_only()
 /// accepts.
-[[nodiscard]] bool is_line_of_secret_names(std::string_view key, std::string_view line);
+[[nodiscard]] bool has_only_names_of_secrets(std::string_view key, std::string_view line);
 
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret. If
 /// an argument without '=' may be a secret, returns "...".

@@ -33,6 +33,12 @@ namespace {
   return std::move(*nodes);
 }
 
+/// Returns "no GPUs", "1 GPU" or "4 GPUs".
+[[nodiscard]] std::string with_unit(std::int64_t number, std::string_view unit) {
+  return number == 0 ? fmt::format("no {}s", unit)
+                     : fmt::format("{} {}{}", number, unit, number == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::vector<Diagnostic> Validator::run() && {
@@ -54,6 +60,7 @@ std::vector<Diagnostic> Validator::run() && {
   check_environment(container_runtime(spec_, site_) != "none");
   warn_of_secret_variables();
   check_launch();
+  warn_of_unused_checkpoint_keys();
   check_preset();
   if (preset_.needs_components)
     error(
@@ -191,14 +198,12 @@ void Validator::check_partition() {
     return;
   }
   const PartitionProfile& partition = found->second;
-  const auto warn_limit = [&](std::string_view key, std::string_view asked,
-                              std::string_view limit) {
+  const auto warn_limit = [&](std::string_view key, std::string_view asked, std::string_view limit,
+                              bool may_prevent_start = false) {
+    const std::size_t before = findings_.size();
     warn(key, fmt::format("{} is {}, but partition '{}' of site '{}' has {}", key, asked, name,
                           site_.name, limit));
-  };
-  const auto with_unit = [](std::int64_t number, std::string_view unit) {
-    return number == 0 ? fmt::format("no {}s", unit)
-                       : fmt::format("{} {}{}", number, unit, number == 1 ? "" : "s");
+    if (findings_.size() > before) findings_.back().may_prevent_start = may_prevent_start;
   };
   const std::string_view gpu_key =
       r.gpus_per_node ? "resources.gpus_per_node"_key : "resources.gres"_key;
@@ -217,7 +222,8 @@ void Validator::check_partition() {
   }
   if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
     warn_limit("resources.nodes"_key, format_nodes(*r.nodes),
-               fmt::format("at most {} for one job", with_unit(*partition.max_nodes, "node")));
+               fmt::format("at most {} for one job", with_unit(*partition.max_nodes, "node")),
+               true);
   }
   const auto ranks = ranks_per_node(spec_);
   if (ranks && r.cpus_per_task && partition.cpus_per_node &&
@@ -234,7 +240,7 @@ void Validator::check_partition() {
   if (const auto limit = r.time ? parse_time_limit(*r.time) : std::nullopt;
       limit && *limit && partition.max_time_seconds && **limit > *partition.max_time_seconds) {
     warn_limit("resources.time"_key, format_time_limit(**limit),
-               fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
+               fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)), true);
   }
 }
 

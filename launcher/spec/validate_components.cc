@@ -375,6 +375,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
     single.check_partition();
     single.check_container();
     single.check_launch();
+    if (!runs_trainer(loaded_)) single.warn_of_unused_checkpoint_keys();
     single.check_preset();
     single.check_data();
     single.warn_of_secret_variables();

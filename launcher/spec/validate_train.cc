@@ -88,6 +88,21 @@ void Validator::check_variables_in_command() {
                    found - words.begin() + 1, printable(words.front())));
 }
 
+void Validator::warn_of_unused_checkpoint_keys() {
+  if (preset_.is_trainer) return;
+  for (const std::string_view key : {"checkpoint.dir"_key, "checkpoint.every"_key,
+                                     "checkpoint.keep"_key, "checkpoint.resume"_key}) {
+    if (!spec_.origins.contains(key)) continue;
+    warn(key,
+         fmt::format("{} has no effect: the key is for the preset 'trainer', but the preset is "
+                     "'{}'; your program saves checkpoints itself{}",
+                     key, preset_.name,
+                     spec_.launch.agent.value_or(true)
+                         ? ", for example in the folder DLRUN_CHECKPOINT_DIR"
+                         : ""));
+  }
+}
+
 void Validator::check_launch() {
   if (preset_.is_trainer) {
     // Only a preset that does not exist is a trainer without a bundled program (preset_choice.cc).

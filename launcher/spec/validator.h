@@ -146,6 +146,9 @@ class Validator {
   void check_preset();
   /// Checks launch.command, and all keys of train.
   void check_launch();
+  /// Warns about the keys of checkpoint that only the bundled trainer uses, if another program
+  /// runs.
+  void warn_of_unused_checkpoint_keys();
   /// Warns about a word with a variable of the job, such as $TMPDIR/data, that no shell expands.
   void check_variables_in_command();
   void check_train_backend();

@@ -35,10 +35,11 @@ struct ValueTraits {
 [[nodiscard]] nlohmann::ordered_json value_schema(const KeyRow& row);
 
 /// Returns the value as one line of YAML; nullopt if the value is not set, or if the key is a map
-/// with entries.
+/// whose entries --set can set (has_entries).
 [[nodiscard]] std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec);
 
-/// Returns the names and the YAML of the values in a map with entries; nothing for other keys.
+/// Returns the names and the YAML of the values in a map whose entries --set can set; nothing for
+/// other keys.
 [[nodiscard]] NamedValues entries_yaml(const KeyRow& row, const JobSpec& spec);
 
 /// Copies the value of a key from one spec to another. If `from` does not set the value, `to` does

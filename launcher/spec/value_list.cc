@@ -68,7 +68,11 @@ void TextList::set(const ValueReader& in, Access<std::vector<std::string>> membe
   }
   if (is_launch_command(in.row) && is_fine && (words.empty() || words[0].empty()))
     return in.refuse({Errc::kInvalid, "names no program"});
-  if (is_fine) in.put(member, Result<std::vector<std::string>>(std::move(words)));
+  if (!is_fine) return;
+  // A missing script is reported at its word.
+  for (std::size_t i = 0; is_launch_command(in.row) && i < in.node.items.size(); ++i)
+    in.record_origin_of_item(i, in.layer.document.at(in.node.items[i]));
+  in.put(member, Result<std::vector<std::string>>(std::move(words)));
 }
 
 ValueJson TextList::schema(const KeyRow& row) {

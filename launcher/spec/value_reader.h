@@ -83,6 +83,9 @@ struct ValueReader {
     if (is_fine) put(member, Result<std::vector<Item>>(std::move(found)));
   }
 
+  /// Records the place of an item of a list, unless a stronger layer has an item with this index.
+  void record_origin_of_item(std::size_t index, const YamlNode& at) const;
+
   /// Returns the key of a map's entry: environment.vars.NAME.
   [[nodiscard]] std::string entry_key(std::string_view name) const {
     return key() + "." + std::string(name);
@@ -111,7 +114,6 @@ struct ValueReader {
   /// Reports an item's error. Does not show the line if the code is kRefused: read_download() fails
   /// with it for a url with a user or a password.
   void refuse_item(const Error& why, const YamlNode& at) const;
-  void record_origin_of_item(std::size_t index, const YamlNode& at) const;
 };
 
 }  // namespace dlrun

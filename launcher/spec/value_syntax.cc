@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "common/text.h"
 
@@ -42,6 +43,69 @@ constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
   return seconds;
 }
 
+/// A unit in dlrun's forms, and words that users write for it, in lower case and the singular.
+struct UnitWords {
+  char unit;
+  std::string_view words;
+};
+constexpr std::array<UnitWords, 5> kTimeUnits{{{'s', "s sec second"},
+                                               {'m', "m min minute"},
+                                               {'h', "h hr hour"},
+                                               {'d', "d day"},
+                                               {'w', "w wk week"}}};
+constexpr std::array<UnitWords, 4> kMemoryUnits{{{'K', "k kb kib kilobyte"},
+                                                 {'M', "m mb mib megabyte"},
+                                                 {'G', "g gb gib gigabyte"},
+                                                 {'T', "t tb tib terabyte"}}};
+
+/// Returns the text with short units and without spaces: "1h30m" for "1 hour 30 mins". Returns ""
+/// if the text is not a sequence of numbers with units.
+std::string with_short_units(std::string_view text, std::span<const UnitWords> units) {
+  std::string short_text;
+  text = trim(text);
+  while (!text.empty()) {
+    const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const std::string_view rest = trim(text.substr(digits));
+    const auto end = std::min(rest.find_first_of("0123456789 "), rest.size());
+    std::string word = lower_case(rest.substr(0, end));
+    // "ms" stays as it is, because it means milliseconds.
+    if (word.size() > 2 && word.back() == 's') word.pop_back();
+    const auto found = std::find_if(units.begin(), units.end(), [&](const UnitWords& one) {
+      const auto words = split(one.words, ' ');
+      return std::find(words.begin(), words.end(), word) != words.end();
+    });
+    if (digits == 0 || found == units.end()) return {};
+    short_text += fmt::format("{}{}", text.substr(0, digits), found->unit);
+    text = trim(rest.substr(end));
+  }
+  return short_text;
+}
+
+/// Returns the end of an error's message: "; did you mean '5m'?", or "" if `meant` is empty.
+std::string suggestion_text(std::string_view meant) {
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
+}
+
+/// Returns the end of the error about a text that is no time.
+std::string time_suggestion(std::string_view text) {
+  const std::string meant = with_short_units(text, kTimeUnits);
+  return suggestion_text(parse_suffixed(meant) ? meant : "");
+}
+
+/// Returns the end of the error about a text that is no age. Suggests nothing for "6M", which may
+/// mean months.
+std::string age_suggestion(std::string_view text) {
+  const std::string meant =
+      text.find('M') == std::string_view::npos ? with_short_units(text, kTimeUnits) : "";
+  return suggestion_text(meant != text && parse_age(meant) ? meant : "");
+}
+
+/// Returns the end of the error about a text that is no memory size.
+std::string memory_suggestion(std::string_view text) {
+  const std::string meant = with_short_units(text, kMemoryUnits);
+  return suggestion_text(meant != text && check_memory(meant) ? meant : "");
+}
+
 /// Parses Slurm's own forms of a time limit. Returns seconds.
 [[nodiscard]] std::optional<std::int64_t> parse_slurm_time(std::string_view text) {
   std::int64_t days = 0;
@@ -75,8 +139,9 @@ Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text) {
   auto seconds = parse_slurm_time(text);
   if (!seconds) seconds = parse_suffixed(text);
   if (!seconds)
-    return fail(Errc::kInvalid, "'{}' is not a time; write 00:10:00, 1-12:00:00, 10m, 1h30m or 2d",
-                printable(text));
+    return fail(Errc::kInvalid,
+                "'{}' is not a time; write 00:10:00, 1-12:00:00, 10m, 1h30m or 2d{}",
+                printable(text), time_suggestion(text));
   if (*seconds <= 0)
     return fail(Errc::kInvalid, "'{}' is zero, which Slurm reads as no limit; write UNLIMITED",
                 printable(text));
@@ -96,8 +161,8 @@ Result<std::int64_t> parse_duration(std::string_view text) {
   auto seconds = parse_digits(text);
   if (!seconds) seconds = parse_suffixed(text);
   if (!seconds)
-    return fail(Errc::kInvalid, "'{}' is not a duration; write 90s, 10m, 1h30m or 2d",
-                printable(text));
+    return fail(Errc::kInvalid, "'{}' is not a duration; write 90s, 10m, 1h30m or 2d{}",
+                printable(text), time_suggestion(text));
   if (*seconds > kLongestTimeSeconds)
     return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
   return *seconds;
@@ -107,8 +172,8 @@ Result<std::int64_t> parse_age(std::string_view text) {
   const auto refuse = [&] {
     return fail(Errc::kUsage,
                 "'{}' is not an age; write a number and its unit, such as 30d; the units are s, m "
-                "(minutes), h, d and w",
-                printable(text));
+                "(minutes), h, d and w{}",
+                printable(text), age_suggestion(text));
   };
   const auto too_long = [&] {
     return fail(Errc::kUsage, "'{}' is longer than the longest age, 3650d or 520w",
@@ -141,8 +206,8 @@ Result<> check_memory(std::string_view text) {
     if (!digits.empty()) digits.remove_suffix(1);
   }
   if (!parse_digits(digits))
-    return fail(Errc::kInvalid, "'{}' is not a memory size; write 500M, 64G or 1T",
-                printable(text));
+    return fail(Errc::kInvalid, "'{}' is not a memory size; write 500M, 64G or 1T{}",
+                printable(text), memory_suggestion(text));
   return {};
 }
 

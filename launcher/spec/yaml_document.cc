@@ -156,6 +156,9 @@ class EventReader final : public YAML::EventHandler {
   /// the previous line holds a key and a value already, or a key and a value without a space
   /// between them. at: the refused key, or its ':'. Returns nullopt for any other problem.
   [[nodiscard]] std::optional<YamlProblem> problem_of_line_before(const YamlSource::Position& at);
+  /// Returns the problem of a line whose first key, at this position, has an indentation between
+  /// those of the lines above. Returns nullopt for any other problem.
+  [[nodiscard]] std::optional<YamlProblem> problem_of_indentation(const YamlSource::Position& at);
 
  private:
   /// A sequence or map that is not closed yet.
@@ -429,6 +432,31 @@ std::optional<YamlProblem> EventReader::problem_of_collection(const std::string&
   return std::nullopt;
 }
 
+std::optional<YamlProblem> EventReader::problem_of_indentation(const YamlSource::Position& at) {
+  const auto spaces = [](const YamlSource::Position& word) {
+    return fmt::format("{} space{}", word.column(), word.column() == 1 ? "" : "s");
+  };
+  if (levels_.empty() || is_in_brackets() || at.offset != source_.first_word(at).offset ||
+      !source_.past_key(at))
+    return std::nullopt;
+  const Level& level = levels_.back();
+  // The least indented key above that is indented further than this one: of the map that this key
+  // may belong to.
+  std::optional<YamlSource::Position> nearest_key;
+  for (auto above = source_.first_word_before(at); above && above->line >= level.begin.line;
+       above = source_.first_word_before(*above)) {
+    const bool is_nearer =
+        above->column() > at.column() && (!nearest_key || above->column() <= nearest_key->column());
+    if (is_nearer && source_.past_key(*above)) nearest_key = above;
+  }
+  if (!nearest_key) return std::nullopt;
+  std::string message = fmt::format("this line is indented by {}; expected {}, as in line {}",
+                                    spaces(at), spaces(*nearest_key), nearest_key->line + 1);
+  if (level.is_map && level.begin.column() < at.column())
+    message += fmt::format(", or {}, as in line {}", spaces(level.begin), level.begin.line + 1);
+  return yaml_problem(source_.place(at), std::move(message));
+}
+
 std::optional<YamlProblem> EventReader::problem_of_line_before(const YamlSource::Position& at) {
   const auto word = source_.first_word(at);
   const auto value = source_.past_key(word);
@@ -483,6 +511,9 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
     return yaml_problem(source_.place(*tab), kTabIndents);
   if (is(YAML::ErrorMsg::MAP_VALUE) || is(YAML::ErrorMsg::END_OF_MAP)) {
     if (auto problem = problem_of_line_before(at)) return *problem;
+  }
+  if (is(YAML::ErrorMsg::END_OF_MAP) || is(YAML::ErrorMsg::END_OF_SEQ)) {
+    if (auto problem = problem_of_indentation(at)) return *problem;
   }
   if (auto problem = problem_of_collection(error.msg, where)) return *problem;
   if (is(YAML::ErrorMsg::EOF_IN_SCALAR)) {

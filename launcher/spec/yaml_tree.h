@@ -19,7 +19,7 @@ struct YamlPlace {
 };
 
 [[nodiscard]] YamlProblem yaml_problem(YamlPlace where, std::string message);
-/// Returns a problem whose message contains a part of the text.
+/// As yaml_problem(), for a message into which the caller has put a part of the YAML text.
 [[nodiscard]] YamlProblem problem_that_shows_text(YamlPlace where, std::string message);
 
 /// Builds the tree. Every call that adds a node fails if the node would exceed the limits or has an

@@ -126,7 +126,7 @@ Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
 
 Result<AttachTarget> find_target(const Env& env, const IndexEntry& run, const RunStatus& status,
                                  const std::string& node) {
-  if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.why_unreachable);
+  if (status.may_be_outdated) return fail(Errc::kUnavailable, "{}", status.facts.why_unreachable);
   auto target = target_of(run, status, node);
   if (!target) return target;
   DLRUN_TRY_ASSIGN(target->job, job_id_for_srun(env, status.job));

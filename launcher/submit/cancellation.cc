@@ -11,6 +11,24 @@
 namespace dlrun {
 namespace {
 
+/// The mark that `dlrun cancel` cancels a run. It is set before the cancellation: a job may end so
+/// soon that another command reads its end before this one goes on. If it cannot be set, as on a
+/// full disk, the job is cancelled all the same.
+class CancelMark {
+ public:
+  explicit CancelMark(std::filesystem::path run)
+      : run_(std::move(run)), was_set_before_(is_marked_cancelled(run_)) {}
+  [[nodiscard]] Result<> set() const { return mark_cancelled(run_); }
+  /// Removes the mark, unless an earlier cancellation has set it.
+  void take_back() const {
+    if (!was_set_before_) unmark_cancelled(run_);
+  }
+
+ private:
+  std::filesystem::path run_;
+  bool was_set_before_;
+};
+
 /// Refuses to cancel a point whose job runs other points as well (sweep.pack).
 Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
   const auto path = sweep_of_point(run.path);
@@ -43,12 +61,15 @@ Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
   std::reverse(jobs.begin(), jobs.end());
   Executor& executor = inspector.executor_of(status.facts);
   Cancelled cancelled;
+  CancelMark mark(run.path);
+  const auto marked = status.facts.record.ended ? Result<>() : mark.set();
   for (const JobId& job : jobs) {
     // The query comes right before each cancellation, because a job may end while others are
     // cancelled.
     const auto done = cancel_unless_ended(executor, job, token_of(status.facts));
     if (!done) {
       cancelled.failure = within(fmt::format("{}: job {}", run.id, job.id), done.error()).value();
+      mark.take_back();
       return cancelled;
     }
     if (*done) cancelled.jobs.push_back(job.id);
@@ -56,9 +77,10 @@ Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
   cancelled.was_running = !cancelled.jobs.empty() && status.state == RunState::kRunning;
   if (cancelled.jobs.empty()) {
     cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));
-  } else if (!status.facts.record.ended) {
-    DLRUN_TRY(mark_cancelled(run.path));
+    mark.take_back();
+    return cancelled;
   }
+  DLRUN_TRY(marked);
   return cancelled;
 }
 
@@ -73,7 +95,7 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
     return cancelled;
   }
   if (status.job.id.empty())
-    return fail(status.is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
+    return fail(status.may_be_outdated ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
                 status.detail);
   if (is_ending_after_cancel(status)) {
     cancelled.remark = fmt::format("job {} was cancelled before, and its processes are being ended",
@@ -81,11 +103,16 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
     return cancelled;
   }
   DLRUN_TRY(refuse_shared_job(run, status));
+  CancelMark mark(run.path);
+  const auto marked = mark.set();
   auto done = inspector.executor_of(status.facts).cancel(status.job, token_of(status.facts));
-  if (!done) return within(run.id, done.error());
+  if (!done) {
+    mark.take_back();
+    return within(run.id, done.error());
+  }
   cancelled.is_local = status.job.cluster == kLocalCluster;
   cancelled.was_running = status.state == RunState::kRunning;
-  if (!cancelled.is_local) DLRUN_TRY(mark_cancelled(run.path));
+  DLRUN_TRY(marked);
   cancelled.jobs.push_back(status.job.id);
   return cancelled;
 }

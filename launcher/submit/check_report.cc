@@ -1,11 +1,14 @@
 #include "launcher/submit/check_report.h"
 
+#include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "container/container.h"
 #include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/tools.h"
@@ -43,6 +46,36 @@ void add_account(const Context& context, Reporter& reporter, const Job& job, Che
     reporter.warning(text);
 }
 
+/// Returns Slurm's answer as text. Leaves out Slurm's estimate of the start if a warning says that
+/// the job may never start: the estimate of `sbatch --test-only` ignores the limits of a partition.
+std::string slurm_text(const CheckReport& report) {
+  if (!report.has_slurm) return "was not asked: there is no sbatch in PATH";
+  if (!report.why_unreachable.empty()) return "could not be asked: " + report.why_unreachable;
+  if (report.job.settings.server) return report.verdict;
+  constexpr std::string_view kAccepts = "would accept the job (a test; nothing is queued)";
+  const auto& warnings = report.job.experiment->loaded.warnings;
+  const auto obstacle = std::find_if(warnings.begin(), warnings.end(),
+                                     [](const Diagnostic& one) { return one.may_prevent_start; });
+  if (obstacle == warnings.end()) return fmt::format("{}: {}", kAccepts, report.verdict);
+  return fmt::format("{}, but may never start it: see the warning of {}", kAccepts, obstacle->key);
+}
+
+/// Returns the container tool and the image's name in the form that the tool gets: "pyxis, image
+/// nvcr.io#nvidia/pytorch:24.05-py3". Returns "" for a job without an image.
+std::string container_text(const Experiment& experiment) {
+  const LaunchPlan& plan = experiment.plan;
+  const auto& image = experiment.loaded.spec.container.image;
+  const ContainerBackend* backend = find_container_backend(plan.runtime);
+  if (!image || plan.runtime == "none" || backend == nullptr) return {};
+  // pyxis accepts more than one form, and its option has the form that the plan has chosen.
+  const auto option =
+      std::find_if(plan.container.begin(), plan.container.end(),
+                   [](const PlannedOption& one) { return one.option == "--container-image"; });
+  const bool is_in_option = option != plan.container.end() && option->value;
+  return fmt::format("{}, image {}", plan.runtime,
+                     printable(is_in_option ? *option->value : backend->native_image_name(*image)));
+}
+
 }  // namespace
 
 Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
@@ -65,6 +98,7 @@ LabelledLines check_lines(const CheckReport& report) {
   const auto components = component_lines(loaded);
   for (std::size_t at = 0; at < components.size(); ++at)
     lines.push_back({at == 0 ? "components " : "           ", components[at]});
+  add_line(lines, "container", container_text(*report.job.experiment));
   if (report.sweep) {
     lines.push_back({"sweep", points_and_cost_text(*report.sweep)});
   } else {
@@ -78,14 +112,8 @@ LabelledLines check_lines(const CheckReport& report) {
     lines.push_back({"data", fmt::format("missing; `dlrun submit` downloads {}: {}",
                                          to_fetch.size() == 1 ? "it" : "them",
                                          printable(join(to_fetch, ", ")))});
-  if (report.job.settings.dependency) lines.push_back({"waits", *report.job.settings.dependency});
-  lines.push_back({"Slurm", !report.has_slurm ? "was not asked: there is no sbatch in PATH"
-                            : report.why_unreachable.empty()
-                                ? (report.job.settings.server
-                                       ? ""
-                                       : "would accept the job (a test; nothing is queued): ") +
-                                      report.verdict
-                                : "could not be asked: " + report.why_unreachable});
+  add_lines(lines, "waits", waits_texts(report.job.prior_runs));
+  lines.push_back({"Slurm", slurm_text(report)});
   return lines;
 }
 

@@ -100,9 +100,11 @@ Result<> set_dependency(CheckState& state) {
   plan.clusters = job.settings.clusters;
   std::optional<std::string> dependency_of_given_script;
   if (job.has_given_script()) dependency_of_given_script = job.requests.dependency.value_or("");
-  DLRUN_TRY_ASSIGN(job.settings.dependency,
+  DLRUN_TRY_ASSIGN(auto found,
                    dependency_of(state.context, state.reporter, state.inspector,
                                  job.experiment->loaded, plan, dependency_of_given_script));
+  job.settings.dependency = std::move(found.option);
+  job.prior_runs = std::move(found.runs);
   // The script has --kill-on-invalid-dep if the spec has `after`. A job that waits only because of
   // --chain or --rehearse has a script without this option, so sbatch gets it as an argument.
   job.settings.is_cancelled_on_invalid_dependency =

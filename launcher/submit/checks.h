@@ -33,9 +33,9 @@ struct Checked {
 };
 
 /// Makes all checks that the next step needs, in the order of the list, and reports their findings.
-/// Sets the fields of job.settings that depend on this machine and on other runs: the secrets, the
-/// dependency and the excluded nodes. sweep: the arrays of a sweep, or nullptr. Fails at the first
-/// check that refuses the job.
+/// Sets job.prior_runs and the fields of job.settings that depend on this machine and on other
+/// runs: the secrets, the dependency and the excluded nodes. sweep: the arrays of a sweep, or
+/// nullptr. Fails at the first check that refuses the job.
 [[nodiscard]] Result<Checked> check_job(const Context& context, Reporter& reporter,
                                         RunInspector& inspector, Job& job, const SweepPlan* sweep,
                                         NextStep next);

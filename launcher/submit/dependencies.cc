@@ -66,16 +66,15 @@ std::string hint_for_new_run(const std::string& id, const PlannedDependency& one
     return fmt::format(". Submit the spec of {} again, and name the new run in {}", id, one.key);
   return fmt::format(
       ". Submit the spec of {} again; then `dlrun submit {} --set {}=RUN` submits this job after "
-      "the new run RUN",
+      "the new run RUN. If `dlrun submit --chain` submitted both, submit all specs with "
+      "--chain again",
       id, shell_quote(where.source), one.key);
 }
 
 /// Returns the dependency on a sweep: on its arrays, or on each unfinished task and job if a point
 /// was submitted again. A sweep succeeds if all its points succeed.
-Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
-                                                       RunInspector& inspector,
-                                                       const LaunchPlan& plan,
-                                                       const std::string& type) {
+Result<PriorRun> dependency_on_sweep(const IndexEntry& sweep, RunInspector& inspector,
+                                     const LaunchPlan& plan, const std::string& type) {
   DLRUN_TRY_ASSIGN(const auto record, read_sweep(sweep.path));
   std::vector<std::filesystem::path> runs;
   for (const auto& point : record.points)
@@ -113,21 +112,19 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
                 "the sweep {} consists of {} jobs. Slurm cannot wait until any one of them fails; "
                 "list points in after.notok",
                 sweep.id, jobs.size());
-  if (jobs.empty()) return std::optional<std::string>();
+  if (jobs.empty())
+    return PriorRun{sweep.id, "", has_failed ? RunState::kFailed : RunState::kCompleted};
   // A point that has failed fulfils afternotok; the job then only waits for the other points to
   // end.
   const std::string condition = type == "afternotok" && has_failed ? "afterany" : type;
-  return std::optional(condition + ":" + join(jobs, ":"));
+  return PriorRun{sweep.id, condition + ":" + join(jobs, ":")};
 }
 
-/// Returns the dependency on one run, such as "afterok:12"; nullopt if the run has already ended as
-/// required. where: the place in the spec that names the run, for advice.
-Result<std::optional<std::string>> dependency_on_run(const Context& context,
-                                                     RunInspector& inspector,
-                                                     const LaunchPlan& plan,
-                                                     const PlannedDependency& one,
-                                                     const Origin& where) {
-  if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
+/// Returns the dependency on one run. where: the place in the spec that names the run, for advice.
+Result<PriorRun> dependency_on_run(const Context& context, RunInspector& inspector,
+                                   const LaunchPlan& plan, const PlannedDependency& one,
+                                   const Origin& where) {
+  if (one.is_job_id()) return PriorRun{"", one.type + ":" + one.run};
   DLRUN_TRY_ASSIGN(const auto run, find_run(context.env, context.current_dir, one.run));
   DLRUN_TRY(check_is_own(run.id, run.path));
   if (is_sweep(run.path)) return dependency_on_sweep(run, inspector, plan, one.type);
@@ -135,13 +132,29 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
   if (has_ended(status)) {
     const bool is_completed = status.state == RunState::kCompleted;
     const bool is_fulfilled = one.type == "afterany" || is_completed == (one.type == "afterok");
-    if (is_fulfilled) return std::optional<std::string>();
+    if (is_fulfilled) return PriorRun{run.id, "", status.state};
     return never_starts_error(run.id, status.state, hint_for_new_run(run.id, one, where, plan));
   }
   DLRUN_TRY(check_can_wait_for(run.id, status, plan));
   // The last job of a chain ends after the run, with a code that says whether the run succeeded.
   const auto chain = chain_jobs_of(status.facts);
-  return std::optional(one.type + ":" + (chain.empty() ? status.job.id : chain.back().id));
+  return PriorRun{run.id, one.type + ":" + (chain.empty() ? status.job.id : chain.back().id)};
+}
+
+/// Adds the run, unless it is there already: `after` and --chain may name the same run.
+void add_once(std::vector<PriorRun>& runs, PriorRun run) {
+  if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(std::move(run));
+}
+
+/// Returns the conditions as one value for --dependency, each once; nullopt without conditions.
+std::optional<std::string> option_of(const std::vector<PriorRun>& runs) {
+  std::vector<std::string> parts;
+  for (const PriorRun& run : runs) {
+    if (!run.condition.empty() &&
+        std::find(parts.begin(), parts.end(), run.condition) == parts.end())
+      parts.push_back(run.condition);
+  }
+  return parts.empty() ? std::optional<std::string>() : std::optional(join(parts, ","));
 }
 
 /// Returns the end of a message about a run that is gone: the command that submits the job without
@@ -217,15 +230,25 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
 
 }  // namespace
 
-Result<std::optional<std::string>> dependency_of(
-    const Context& context, Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
-    const LaunchPlan& plan, const std::optional<std::string>& dependency_of_given_script) {
+Result<Dependencies> dependency_of(const Context& context, Reporter& reporter,
+                                   RunInspector& inspector, const LoadedSpec& loaded,
+                                   const LaunchPlan& plan,
+                                   const std::optional<std::string>& dependency_of_given_script) {
   warn_of_unknown_jobs(reporter, inspector, loaded, plan, dependency_of_given_script);
   const bool has_only_job_ids =
       std::all_of(plan.after.begin(), plan.after.end(),
                   [](const PlannedDependency& one) { return one.is_job_id(); });
-  if (has_only_job_ids) return std::optional<std::string>();  // the script has the dependency
-  std::vector<std::string> parts;
+  Dependencies found;
+  if (has_only_job_ids) {  // the script has the dependency
+    if (dependency_of_given_script) {
+      if (!dependency_of_given_script->empty())
+        add_once(found.runs, {"", *dependency_of_given_script});
+      return found;
+    }
+    for (const PlannedDependency& one : plan.after)
+      add_once(found.runs, {"", one.type + ":" + one.run});
+    return found;
+  }
   std::vector<Diagnostic> wrong;
   if (dependency_of_given_script && dependency_of_given_script->find('?') != std::string::npos) {
     return fail(Errc::kInvalid,
@@ -234,24 +257,43 @@ Result<std::optional<std::string>> dependency_of(
                 *dependency_of_given_script);
   }
   if (dependency_of_given_script && !dependency_of_given_script->empty())
-    parts.push_back(*dependency_of_given_script);
+    add_once(found.runs, {"", *dependency_of_given_script});
   for (const PlannedDependency& one : plan.after) {
     if (dependency_of_given_script && one.is_job_id()) continue;
     const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
     // Advice names the spec, not a base of it.
     const Origin in_spec = where.source == loaded.file ? where : Origin{};
-    auto part = dependency_on_run(context, inspector, plan, one, in_spec);
-    if (part && *part) parts.push_back(std::move(**part));
-    if (part) continue;
-    const bool is_gone = part.error().code == Errc::kNotFound;
+    auto run = dependency_on_run(context, inspector, plan, one, in_spec);
+    if (run) {
+      add_once(found.runs, std::move(*run));
+      continue;
+    }
+    const bool is_gone = run.error().code == Errc::kNotFound;
     wrong.push_back({Diagnostic::Severity::kError, where,
-                     fmt::format("{}: {}{}", one.key, part.error().message,
+                     fmt::format("{}: {}{}", one.key, run.error().message,
                                  is_gone ? hint_without_dependency(in_spec, one.key) : ""),
                      source_line_of(loaded, where)});
   }
   if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));
-  return parts.empty() ? std::optional<std::string>() : std::optional(join(parts, ","));
+  found.option = option_of(found.runs);
+  return found;
+}
+
+std::vector<std::string> waits_texts(const std::vector<PriorRun>& runs) {
+  std::vector<std::string> texts, ended;
+  for (const PriorRun& run : runs) {
+    if (run.condition.empty()) {
+      ended.push_back(run.end == RunState::kCompleted
+                          ? fmt::format("{} has completed", printable(run.id))
+                          : fmt::format("{} has ended ({})", printable(run.id), word(run.end)));
+    } else {
+      texts.push_back(printable(run.condition) +
+                      (run.id.empty() ? "" : fmt::format(" ({})", printable(run.id))));
+    }
+  }
+  if (!ended.empty()) texts.push_back((texts.empty() ? "for nothing: " : "") + join(ended, ", "));
+  return texts;
 }
 
 void pin_runs(const Context& context, LoadedSpec& loaded, LaunchPlan& plan) {

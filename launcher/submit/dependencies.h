@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/plan/plan.h"
 #include "launcher/runs/status.h"
@@ -11,9 +12,24 @@
 
 namespace dlrun {
 
-/// Returns the value for sbatch's --dependency. Returns nullopt if the job waits for no run, if all
-/// runs have already ended as required, or if `after` names only job ids, because the script then
-/// has the --dependency already.
+/// A run or a job that `after` names, at the moment of the submission.
+struct PriorRun {
+  std::string id;         ///< the id of the run; empty for a job id
+  std::string condition;  ///< "afterok:12"; empty if the run has already ended as required
+  RunState end = RunState::kUnknown;  ///< how the run has ended; kUnknown if there is a condition
+  [[nodiscard]] bool operator==(const PriorRun& other) const = default;
+};
+
+/// The runs and jobs that a job waits for.
+struct Dependencies {
+  /// The value for sbatch's --dependency. nullopt if the job waits for no run, if all runs have
+  /// already ended as required, or if `after` names only job ids, because the script then has the
+  /// --dependency already.
+  std::optional<std::string> option;
+  std::vector<PriorRun> runs;  ///< each once
+};
+
+/// Looks up the runs that `after` names.
 ///
 /// Fails with kInvalid if a run cannot be found, belongs to another user or did not end as
 /// required, or if Slurm cannot wait for it. The error holds each problem with its place in the
@@ -23,10 +39,15 @@ namespace dlrun {
 /// dependency_of_given_script: the --dependency in a script that this submission did not render,
 /// and that may have been edited ("" if it has none); it replaces the job ids of the spec. nullopt:
 /// the job's script was rendered from the spec.
-[[nodiscard]] Result<std::optional<std::string>> dependency_of(
+[[nodiscard]] Result<Dependencies> dependency_of(
     const Context& context, Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
     const LaunchPlan& plan,
     const std::optional<std::string>& dependency_of_given_script = std::nullopt);
+
+/// Returns one text for each condition, such as "afterok:12 (train-20261127-170622-6138)", and one
+/// text for the runs that have already ended: "train-20261127-170622-6138 has completed", after
+/// "for nothing: " if there is no condition.
+[[nodiscard]] std::vector<std::string> waits_texts(const std::vector<PriorRun>& runs);
 
 /// Replaces the names of runs in `after` by the paths of the runs, in the spec and in the plan. The
 /// record then refers to these runs even if `last` or a name later refers to another run. Names

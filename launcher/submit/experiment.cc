@@ -69,19 +69,10 @@ std::optional<std::string> warning_about_image(const Context& context, const Loa
 /// Returns "; did you mean 'exp.yaml'?" if the folder of a missing file has a spec or script with a
 /// similar name; else "".
 std::string similar_file_text(const std::filesystem::path& missing) {
-  std::error_code error;
-  std::vector<std::string> names;
-  std::filesystem::directory_iterator entry(missing.parent_path(), error);
-  constexpr std::size_t kMostEntries = 10'000;
-  for (std::size_t i = 0; i < kMostEntries && !error && entry != end(entry);
-       ++i, entry.increment(error)) {
-    const auto ending = entry->path().extension();
-    if (ending == ".yaml" || ending == ".yml" || ending == ".sh")
-      names.push_back(entry->path().filename().string());
-  }
-  const std::vector<std::string_view> candidates(names.begin(), names.end());
-  const std::string name = missing.filename().string();
-  const auto similar = nearest(name, candidates);
+  const auto similar = similar_name_beside(missing, [](const std::filesystem::path& file) {
+    const auto ending = file.extension();
+    return ending == ".yaml" || ending == ".yml" || ending == ".sh";
+  });
   return similar ? fmt::format("; did you mean '{}'?", printable(*similar)) : "";
 }
 

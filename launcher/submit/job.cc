@@ -241,10 +241,10 @@ std::map<std::string, std::string> keys_of_options(const Job& job) {
   std::map<std::string, std::string> keys;
   if (!job.experiment) return keys;
   for (const PlannedOption& directive : job.experiment->plan.directives) {
-    if (directive.key == "slurm") {
+    if (directive.comment == "slurm") {
       keys[directive.option] = "slurm." + directive.option.substr(2);
-    } else if (!directive.key.empty()) {
-      keys[directive.option] = directive.key;
+    } else if (!directive.comment.empty()) {
+      keys[directive.option] = directive.comment;
     }
   }
   return keys;

@@ -11,6 +11,7 @@
 
 #include "launcher/executors/executor.h"
 #include "launcher/runs/secrets_file.h"
+#include "launcher/submit/dependencies.h"
 #include "launcher/submit/experiment.h"
 #include "launcher/submit/script_file.h"
 
@@ -69,6 +70,7 @@ struct Job {
   std::string file;         ///< the name of the spec's or the script's file, for messages
   ScriptRequests requests;  ///< what the script asks Slurm for
   SbatchSettings settings;
+  std::vector<PriorRun> prior_runs;  ///< the runs that the job waits for; check_job() sets them
   std::string image;                 ///< the container's image, for the record; may be empty
   std::filesystem::path source_dir;  ///< the folder of the code, which code.snapshot copies
   std::optional<KnownBadSettings> known_bad;  ///< the file with the nodes that the job avoids

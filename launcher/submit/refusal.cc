@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "common/text.h"
@@ -11,6 +12,7 @@
 #include "launcher/spec/component_layout.h"
 #include "launcher/spec/component_specs.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {
@@ -86,6 +88,42 @@ Diagnostic error_at(const LoadedSpec& loaded, const Origins& origins,
   return {Diagnostic::Severity::kError, where, std::move(message), source_line_of(loaded, where)};
 }
 
+/// Returns the text for a request for more nodes than its partition has: "resources.nodes is 9, but
+/// partition 'batch' has 4 nodes"; "" if the number of nodes is not the reason, or is unknown.
+std::string too_many_nodes_text(const Context& context, const Job& job) {
+  const auto& wanted = job.experiment->loaded.spec.resources.nodes;
+  // With several clusters, sinfo would show partitions of the same name together.
+  const bool has_several_clusters =
+      job.settings.clusters.value_or("").find(',') != std::string::npos;
+  if (!wanted || job.settings.server || has_several_clusters) return {};
+  const auto name = sbatch_value(job.script, "--partition", "-p");
+  for (const PartitionSize& one :
+       partition_sizes({context.env, job.settings.clusters.value_or(""), kNamesTimeLimit})) {
+    if ((name ? one.name != *name : !one.is_default) || wanted->min <= one.nodes) continue;
+    return fmt::format("resources.nodes is {}, but partition '{}' has {} node{}",
+                       format_nodes(*wanted), printable(one.name), one.nodes,
+                       one.nodes == 1 ? "" : "s");
+  }
+  return {};
+}
+
+/// Returns the diagnostic for a refused job that has one part; nullopt if dlrun cannot say more
+/// than Slurm.
+std::optional<Diagnostic> diagnostic_of_refusal(const Context& context, const Job& job,
+                                                SlurmRefusal refusal) {
+  const RefusalRow* const row = row_of(refusal);
+  std::string key = row != nullptr ? row->key : "resources.nodes"_key;
+  std::string text = row != nullptr ? refused_name_text(context, job, job.script, *row)
+                     : refusal == SlurmRefusal::kNodesUnavailable
+                         ? too_many_nodes_text(context, job)
+                         : std::string();
+  if (text.empty()) return std::nullopt;
+  const LoadedSpec& loaded = job.experiment->loaded;
+  Diagnostic found = error_at(loaded, loaded.spec.origins, {key}, std::move(text));
+  found.key = std::move(key);
+  return found;
+}
+
 /// Asks Slurm about each part of a heterogeneous job. Returns a diagnostic for each refused part.
 std::vector<Diagnostic> diagnostics_of_refused_parts(const Context& context, const Job& job,
                                                      Executor& executor) {
@@ -119,12 +157,8 @@ Error explained_refusal(const Context& context, const Job& job, Executor& execut
     return error;
   if (line_of_part_separator(job.script)) {
     error.diagnostics = diagnostics_of_refused_parts(context, job, executor);
-  } else if (const RefusalRow* const row = row_of(error.refusal)) {
-    const LoadedSpec& loaded = job.experiment->loaded;
-    Diagnostic found = error_at(loaded, loaded.spec.origins, {row->key},
-                                refused_name_text(context, job, job.script, *row));
-    found.key = row->key;
-    error.diagnostics = std::vector<Diagnostic>{std::move(found)};
+  } else if (auto found = diagnostic_of_refusal(context, job, error.refusal)) {
+    error.diagnostics = std::vector<Diagnostic>{std::move(*found)};
   }
   return error;
 }

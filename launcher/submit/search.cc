@@ -328,7 +328,7 @@ class Search {
       }
       const bool is_unsent =
           states[i]->state == RunState::kRefused ||
-          (states[i]->state == RunState::kNotSubmitted && !states[i]->is_last_known);
+          (states[i]->state == RunState::kNotSubmitted && !states[i]->may_be_outdated);
       // The point stays open while dlrun tries again to submit it, and until its job has ended.
       if (is_unsent ? unsent_.has_value() : !is_over(*states[i])) {
         still_open.push_back(std::move(open_[i]));

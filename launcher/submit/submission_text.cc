@@ -79,6 +79,7 @@ SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {
   const Submission& first = submitted.submissions.front();
   const auto report = report_of_new_job(env, first);
   if (report) facts.lines.push_back({"start", start_text(*report, first.dependency)});
+  add_lines(facts.lines, "waits", waits_texts(submitted.job.prior_runs));
   if (submitted.points) {
     add_sweep_lines(facts.lines, submitted);
   } else {
@@ -86,7 +87,7 @@ SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {
   }
   if (const auto obstacle = report ? cannot_start_text(*report) : ""; !obstacle.empty())
     facts.warning =
-        fmt::format("{}, `dlrun cancel {}` cancels it", obstacle, submitted.run.handle());
+        fmt::format("{}. `dlrun cancel {}` cancels it", obstacle, submitted.run.handle());
   return facts;
 }
 

@@ -188,9 +188,9 @@ Result<MissingPoints> find_missing_points(const IndexEntry& run, const SweepReco
     if (!states[i]) return tl::unexpected(states[i].error());
     const RunStatus& status = *states[i];
     DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submit it again"));
-    if (status.is_last_known && !is_inactive(status.state) && status.job.id.empty())
+    if (status.may_be_outdated && !is_inactive(status.state) && status.job.id.empty())
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
-    if (status.state == RunState::kUnknown && status.is_last_known)
+    if (status.state == RunState::kUnknown && status.may_be_outdated)
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     const bool has_no_later_run = current[i] == point_path(run.path, point);
     if (has_no_later_run && !is_inactive(status.state))
@@ -319,8 +319,8 @@ Result<> prepare_resubmission(const Context& context, Reporter& reporter, RunIns
   DLRUN_TRY_ASSIGN(settings.secrets, secrets_of_script(context, names, experiment->plan.secrets));
   LaunchPlan planned = experiment->plan;
   planned.clusters = settings.clusters;
-  DLRUN_TRY_ASSIGN(settings.dependency,
-                   dependency_of(context, reporter, inspector, loaded, planned));
+  DLRUN_TRY_ASSIGN(auto prior, dependency_of(context, reporter, inspector, loaded, planned));
+  settings.dependency = std::move(prior.option);
   return {};
 }
 

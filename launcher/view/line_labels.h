@@ -9,7 +9,7 @@ namespace dlrun {
 /// Labels the lines of one log, which arrives in pieces.
 class LineLabeler {
  public:
-  /// label: "rank 3: "; an empty label changes nothing.
+  /// label: "rank 3: ". With an empty label, label_lines() returns its bytes unchanged at once.
   explicit LineLabeler(std::string label) : label_(std::move(label)) {}
 
   /// Returns the complete lines, each with the label. A carriage return, as in progress bars, ends

@@ -56,10 +56,12 @@ struct RunFeed::Shared {
     Backoff backoff;
     backoff.record_query();  // read_overview() has just sent a query
     while (pause(kReadPause, is_query_due)) {
+      bool has_record_changed = false;
       {
         const std::lock_guard lock(mutex);
-        if (!std::exchange(is_query_due, false) && !backoff.is_due()) continue;
-        if (is_inactive(last_status.state) && !last_status.is_last_known) continue;
+        has_record_changed = std::exchange(is_query_due, false);
+        if (!has_record_changed && !backoff.is_due()) continue;
+        if (is_inactive(last_status.state) && !last_status.may_be_outdated) continue;
       }
       if (last_points) {
         auto points = read_sweep_overview(inspector, run, backoff.max_age());
@@ -70,7 +72,10 @@ struct RunFeed::Shared {
         last_points = std::make_shared<const std::vector<PointOverview>>(std::move(points->points));
         continue;
       }
-      auto status = inspector.inspect(run.path, backoff.max_age());
+      // The executor's last answer is older than the change, and the state may change again soon.
+      if (has_record_changed) backoff = Backoff();
+      auto status = inspector.inspect(
+          run.path, has_record_changed ? std::chrono::milliseconds(0) : backoff.max_age());
       backoff.record_query();
       const std::lock_guard lock(mutex);
       if (status) last_status = std::move(*status);
@@ -118,7 +123,7 @@ struct RunFeed::Shared {
       const RunRecord& record = current.history.record();
       const std::lock_guard lock(mutex);
       if (record.has_events != before.has_events || record.ended != before.ended ||
-          record.attempt != before.attempt) {
+          record.attempt != before.attempt || record.restarts.size() != before.restarts.size()) {
         is_query_due = true;
         changed.notify_all();
       }

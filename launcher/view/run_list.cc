@@ -84,7 +84,7 @@ struct Listed {
   const IndexEntry* entry = nullptr;
   std::optional<struct stat> events_stat;  ///< of events.jsonl; nullopt: there is none, or not read
   std::optional<SummaryCache::Row> row;    ///< a cached row; add_status() sets it if none is cached
-  bool is_last_known = false;              ///< the controller did not answer; see RunStatus
+  bool may_be_outdated = false;            ///< as in RunStatus
 };
 
 /// Makes one list. The arguments and the entries must outlive this object.
@@ -163,7 +163,7 @@ void ListMaker::add_status(Listed& listed, const RunStatus& status, RunList& lis
     }
     return;
   }
-  listed.is_last_known = status.is_last_known;
+  listed.may_be_outdated = status.may_be_outdated;
   listed.row = SummaryCache::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
                                  status.state, shortened(summary_text(status), kSummaryColumns)};
   const bool is_settled = !status.facts.foreign && status.facts.record.ended && is_over(status);
@@ -194,7 +194,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
       ++hidden_;
     } else {
       list.rows.push_back({one.entry->id, one.row->job,
-                           std::string(word(one.row->state)) + (one.is_last_known ? "?" : ""),
+                           std::string(word(one.row->state)) + (one.may_be_outdated ? "?" : ""),
                            age(one.entry->created), one.row->summary});
     }
   }

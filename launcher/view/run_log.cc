@@ -48,6 +48,15 @@ std::string hint_on_deletion(const RunRecord& record, const LogChoice& choice) {
   return "; the log may have been deleted, for example by `dlrun prune --keep-checkpoints`";
 }
 
+/// Returns true if the run was cancelled while its job waited, so that nothing wrote a log. A job
+/// without the agent has no events, but a log of the job shows that the job has started.
+bool was_cancelled_before_start(const IndexEntry& run, const RunStatus& status) {
+  const auto log = job_log(run.path, status.facts);
+  std::error_code error;
+  return status.state == RunState::kCancelled && !status.facts.claim &&
+         !status.facts.record.has_events && !(log && std::filesystem::exists(*log, error));
+}
+
 }  // namespace
 
 Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
@@ -69,9 +78,13 @@ Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
     return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
                 printable(facts.submission->log_pattern));
   if (choice.rank && choice.component.empty()) DLRUN_TRY(require_no_components(run));
+  const char* const wanted = choice.rank ? "log of this rank" : "log";
+  if (status && was_cancelled_before_start(run, *status))
+    return fail(Errc::kNotFound, "{}: there is no {}: the run was cancelled before it started",
+                run.id, wanted);
   return fail(Errc::kNotFound, "{}: there is no {}{}; the state of the run is {}{}",
-              path ? printable(path->string()) : run.id, choice.rank ? "log of this rank" : "log",
-              is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown",
+              path ? printable(path->string()) : run.id, wanted, is_ended ? "" : " yet",
+              status ? std::string(word(status->state)) : "unknown",
               hint_on_deletion(facts.record, choice));
 }
 

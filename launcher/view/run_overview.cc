@@ -42,7 +42,7 @@ Result<SweepOverview> read_sweep_overview(RunInspector& inspector, const IndexEn
       continue;
     }
     point.state = states[at]->state;
-    point.is_last_known = states[at]->is_last_known;
+    point.may_be_outdated = states[at]->may_be_outdated;
     point.detail = states[at]->detail;
     set_progress_and_result(point, states[at]->facts.record);
   }

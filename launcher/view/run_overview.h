@@ -23,7 +23,7 @@ struct PointOverview {
   std::string values;          ///< the values that the point sets
   std::filesystem::path path;  ///< the point's current run
   RunState state = RunState::kUnknown;
-  bool is_last_known = false;
+  bool may_be_outdated = false;  ///< as in RunStatus
   std::string detail;
   std::optional<Progress> progress;
   std::string result;  ///< a JSON object; empty if there is no result

@@ -122,13 +122,21 @@ std::string result_text(const std::string& result) {
   return join(parts, ", ");
 }
 
+std::string job_text(const JobId& job) {
+  if (job.cluster != kLocalCluster) return "job " + job.id;
+  const auto local = parse_local_job(job.id);
+  return local ? fmt::format("on {}, process {}", local->host, local->pid)
+               : std::string("on this machine");
+}
+
 std::string end_text(const IndexEntry& run, const RunStatus& status) {
   std::string text = fmt::format("{}: {}", printable(run.id), word(status.state));
   if (!status.detail.empty()) text += ": " + printable(status.detail);
   const RankFailure* const failed = failure_behind_end(status);
   if (failed != nullptr && status.state != RunState::kCompleted && !status.detail_shows_failed_rank)
     text += "; first to fail: " + printable(describe(*failed));
-  if (status.state == RunState::kFailed && !status.sweep)
+  const bool is_failure = status.state == RunState::kFailed || status.state == RunState::kTimeout;
+  if (is_failure && !status.sweep)
     text += fmt::format("; `dlrun status {}` shows more", printable(run.id));
   return text;
 }
@@ -143,7 +151,7 @@ std::string end_cause_text(const RunStatus& status) {
 std::string summary_text(const RunStatus& status) {
   std::string text = main_text(status);
   if (const auto& owner = status.facts.foreign) {
-    text = status.is_last_known && !status.sweep
+    text = status.may_be_outdated && !status.sweep
                ? describe_foreign_run(*owner)
                : fmt::format("of user {}: {}", printable(owner->name), text);
   }

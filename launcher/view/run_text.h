@@ -16,6 +16,10 @@ namespace dlrun {
 /// Returns a result as "test_accuracy 0.9781, test_loss 0.071". result: a JSON object.
 [[nodiscard]] std::string result_text(const std::string& result);
 
+/// Returns "job 42", or "on HOST, process PID" for a run on one machine without Slurm. The host is
+/// named because another machine may show the run.
+[[nodiscard]] std::string job_text(const JobId& job);
+
 /// Returns the number of the last attempt, counted from 0, the causes of all restarts, and how many
 /// restarts are left: "2, after failure, node_failure; at most 1 restart left". Between two
 /// attempts, the number is that of the next one ("3 is next"). Leaves out the restarts that are

@@ -10,6 +10,7 @@
 
 #include "common/text.h"
 #include "launcher/executors/squeue_query.h"
+#include "launcher/runs/pending_reason.h"
 #include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
@@ -68,9 +69,8 @@ std::string cannot_start_text(const JobReport& report) {
           kLastingReasons.end())
     return "";
   return fmt::format(
-      "Slurm has accepted the job, but with its present request it cannot start ({}); "
-      "`dlrun status` explains why",
-      printable(report.reason));
+      "Slurm has accepted the job, but with its present request it cannot start ({}): {}",
+      report.reason, meaning_of_reason(report.reason));
 }
 
 std::optional<JobReport> report_of_new_job(const Env& env, const Submission& submission) {

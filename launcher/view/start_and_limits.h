@@ -23,7 +23,7 @@ namespace dlrun {
 [[nodiscard]] std::string start_text(const JobReport& report, std::string_view dependency = {});
 
 /// Returns a warning for a pending job that cannot start unless its request or the cluster's
-/// settings change. Returns "" for every other job.
+/// settings change, with the meaning of Slurm's reason. Returns "" for every other job.
 [[nodiscard]] std::string cannot_start_text(const JobReport& report);
 
 /// Asks Slurm once about a new job; for an array, about its first task. Returns nullopt if the

@@ -108,7 +108,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["created"] = text_or_null(run.created);
   json["state"] = word(status.state);
   json["detail"] = text_or_null(status.detail);
-  json["last_known"] = status.is_last_known;
+  json["last_known"] = status.may_be_outdated;
   json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
   json["job"] = status.sweep ? Json(nullptr) : text_or_null(status.job.id);
   json["jobs"] = status.sweep ? Json(status.jobs) : Json(nullptr);

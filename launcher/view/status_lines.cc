@@ -43,13 +43,13 @@ bool is_absent(const std::filesystem::path& path) {
 void add_reasons(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;
   add_line(lines, "chain", chain_text(status));
-  if (facts.foreign && !status.is_last_known)
+  if (facts.foreign && !status.may_be_outdated)
     add_line(lines, "", describe_foreign_run(*facts.foreign));
   add_line(lines, "", status.detail);
   if (ended_at_limit_without_restart(status))
     add_line(lines, "",
              "set a longer resources.time, or let the run continue after its time limit with "
-             "checkpoint.signal_before and retry (the page about restarts)");
+             "checkpoint.signal_before and retry (see `dlrun explain retry` and docs/restarts.md)");
   if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
     add_line(lines, "",
              fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
@@ -85,10 +85,19 @@ void add_predictions(LabelledLines& lines, const IndexEntry& run) {
   add_line(lines, "time", texts->time);
 }
 
+/// Returns the failure without its error text if status.detail has this text already.
+RankFailure failure_beside_detail(RankFailure failed, const RunStatus& status) {
+  // The message of a hang names the rank, but may describe the failure in other words.
+  const bool has_error_text = status.detail_shows_failed_rank &&
+                              status.facts.record.attempt_reason == EndReason::kRankFailed;
+  if (has_error_text) failed.error.clear();
+  return failed;
+}
+
 void add_failure(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (const RankFailure* const failed = failure_behind_end(status))
-    lines.push_back({"failed", describe(*failed), /*is_bad=*/true});
+    lines.push_back({"failed", describe(failure_beside_detail(*failed, status)), /*is_bad=*/true});
   add_lines(lines, "output", last_words(run.path, status));
   if (record.autopsy) {
     add_lines(lines, "autopsy", autopsy_lines(*record.autopsy));

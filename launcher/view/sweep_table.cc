@@ -90,7 +90,7 @@ std::optional<double> value_named(const Row& row, const SweepRecord& sweep,
 
 std::string state_of(const Row& row) {
   if (row.status == nullptr) return "unknown";
-  return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
+  return std::string(word(row.status->state)) + (row.status->may_be_outdated ? "?" : "");
 }
 
 /// Returns the last cell of a row: the reason if the point has failed, the progress if it is
@@ -124,7 +124,7 @@ Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
   }
   json["values"] = std::move(values);
   json["state"] = row.status != nullptr ? word(row.status->state) : "unknown";
-  json["last_known"] = row.status != nullptr && row.status->is_last_known;
+  json["last_known"] = row.status != nullptr && row.status->may_be_outdated;
   json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id)
                                                                      : Json(nullptr);
   json["progress"] =

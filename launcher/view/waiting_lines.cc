@@ -24,15 +24,8 @@ constexpr std::chrono::seconds kSqueueTimeLimit{2};
 /// A run of the user whose job another job waits for.
 struct AwaitedRun {
   std::string job, id;
-  std::string end;  ///< the end in the run's own record: " (failed)"; "" if it has none
+  std::string end;  ///< recorded_end_text()
 };
-
-/// Returns the end that the run's files show. Does not ask Slurm.
-std::string recorded_end_of(const IndexEntry& run) {
-  auto facts = RunInspector::read_facts(run.path);
-  if (!facts || !facts->record.ended) return {};
-  return fmt::format(" ({})", word(assess(std::move(*facts)).state));
-}
 
 /// Returns the user's runs among the first kJobsLookedUp jobs of the dependency, at most
 /// kMostRunsNamed.
@@ -43,7 +36,7 @@ std::vector<AwaitedRun> runs_of_dependency(const Env& env, std::string_view depe
   for (const std::string& job : jobs) {
     if (runs.size() == kMostRunsNamed) break;
     if (const auto run = find_run_of_job(env, job))
-      runs.push_back({job, printable(run->id), recorded_end_of(*run)});
+      runs.push_back({job, printable(run->id), recorded_end_text(run->path)});
   }
   return runs;
 }
@@ -58,7 +51,7 @@ std::vector<std::string> lines_of_dependency(const Env& env, std::string_view de
 /// Returns true for a run of this user about which Slurm has answered; false for a sweep.
 /// For all other runs, waiting_lines() returns no lines, and end_text_with_runs() adds no text.
 bool is_own_known_run(const RunStatus& status) {
-  return !status.is_last_known && !status.sweep && !status.facts.foreign && status.facts.report;
+  return !status.may_be_outdated && !status.sweep && !status.facts.foreign && status.facts.report;
 }
 
 }  // namespace
@@ -76,6 +69,15 @@ std::vector<std::string> job_ids_of_dependency(std::string_view dependency) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return jobs;
+}
+
+std::string recorded_end_text(const std::filesystem::path& run) {
+  auto facts = RunInspector::read_facts(run);
+  if (!facts) return {};
+  if (facts->record.ended) return fmt::format(" ({})", word(assess(std::move(*facts)).state));
+  const bool has_started = facts->record.has_events || facts->claim;
+  return facts->has_cancel_mark && !has_started ? fmt::format(" ({})", word(RunState::kCancelled))
+                                                : std::string();
 }
 
 std::string queue_place_text(const QueuePlace& place) {

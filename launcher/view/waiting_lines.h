@@ -3,6 +3,7 @@
 // pending jobs before it. For a run that was cancelled while it waited for other jobs, the texts
 // contain the names of the runs of these jobs.
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,10 @@ namespace dlrun {
 /// Returns the job ids in a dependency as sbatch takes it, each once: 12 and 13_4 in
 /// "afterok:12:13_4+10,singleton".
 [[nodiscard]] std::vector<std::string> job_ids_of_dependency(std::string_view dependency);
+
+/// Returns the end that the run's files show: " (failed)"; " (cancelled)" also for a run that
+/// `dlrun cancel` has cancelled before its start. Returns "" if they show none. Does not ask Slurm.
+[[nodiscard]] std::string recorded_end_text(const std::filesystem::path& run);
 
 /// Returns "3 of the 12 pending jobs of partition gpu come before it"; "" if none does.
 [[nodiscard]] std::string queue_place_text(const QueuePlace& place);

@@ -19,6 +19,7 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/view/line_labels.h"
 #include "launcher/view/run_log.h"
+#include "launcher/view/run_text.h"
 
 namespace dlrun {
 namespace {
@@ -127,7 +128,7 @@ class NewsReporter {
 
   void report(const RunStatus& status) {
     std::string news;
-    if (status.is_last_known) {
+    if (status.may_be_outdated) {
       news = fmt::format("controller unreachable; still following ({})", status.detail);
     } else if (status.state == RunState::kPending && !status.detail.empty()) {
       news = "pending: " + status.detail;
@@ -181,7 +182,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
       if (!now) return now;
       backoff.record_query();
       status = std::move(*now);
-      is_inactive_now = is_inactive(status->state) && !status->is_last_known;
+      is_inactive_now = is_inactive(status->state) && !status->may_be_outdated;
       if (is_inactive_now) quiet_since = Clock::now();
       news.report(*status);
     }

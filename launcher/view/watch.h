@@ -52,8 +52,8 @@ class WatchListener {
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 
-/// Waits until is_inactive() is true for the run's state, RunStatus::is_last_known is false (the
-/// state is not outdated), and the log is passed on. Returns the last status. Fails with
+/// Waits until is_inactive() is true for the run's state, RunStatus::may_be_outdated is false, and
+/// the log is passed on. Returns the last status. Fails with
 /// kInterrupted when a signal arrives, and with kIo if the listener accepts no more bytes.
 [[nodiscard]] Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
                                           const WatchOptions& options, WatchListener& listener,

@@ -19,8 +19,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --name NAME             name of the run in that case (run)
   --local N               start N ranks on this machine, without Slurm
   --join-timeout SECONDS  time in which all ranks must connect to lead (600)
-  --never-started CODE    record that FAILED-COMMAND of the job script ended with CODE before the
-                          script started the ranks; start nothing
+  --never-started CODE    start nothing; only record that the job script ended with the exit code
+                          CODE, at FAILED-COMMAND, before it started the ranks
   --container-error TEXT  with --never-started: the container could not be created; TEXT is the
                           error message of the container tool
   --borrowed              the allocation belongs to another script or shell; never requeue it
@@ -30,8 +30,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --rehearse SECONDS      end the run as completed after its programs have run for this time
   --stop-early GOAL:NAME  end this point of a sweep if the number NAME in its reports is worse than
                           in the reports of the other points; GOAL is min or max
-  --stop-after N          do not end the point before this epoch, or before this step if it reports
-                          no epoch (1)
+  --stop-after N          with --stop-early: the first epoch at which the point may end, or the
+                          first step if it reports no epoch (1)
   --idle-gpu-after SECS   warn about GPUs that have not worked for this time
   --end-idle-gpus         with --idle-gpu-after: end a run with idle GPUs instead of only warning
   --retry MAX             largest number of restarts of the run, including requeues (0)

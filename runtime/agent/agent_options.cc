@@ -89,11 +89,11 @@ Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
   return options;
 }
 
-/// Parses the options of `notify`, which only lead starts.
+/// Parses the options of `notify` (send_helper.h), which only lead starts.
 Result<Invocation> parse_notify(const std::vector<std::string>& arguments) {
   if (arguments.size() != 3 || arguments[1] != "--run" || !arguments[2].starts_with('/'))
     return fail(Errc::kUsage, "notify: takes --run and an absolute path");
-  return NotifyHelperOptions{arguments[2]};
+  return SendHelperOptions{arguments[2]};
 }
 
 Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {

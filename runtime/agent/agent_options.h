@@ -10,10 +10,10 @@
 #include "runtime/agent/autopsy.h"
 #include "runtime/agent/lead.h"
 #include "runtime/agent/node_sshd.h"
-#include "runtime/agent/notify_helper.h"
 #include "runtime/agent/output_copying.h"
 #include "runtime/agent/rank.h"
 #include "runtime/agent/relay.h"
+#include "runtime/agent/send_helper.h"
 #include "runtime/agent/staging.h"
 
 namespace dlrun::agent {
@@ -22,7 +22,7 @@ struct HelpAsked {};
 struct VersionAsked {};
 using Invocation =
     std::variant<LeadOptions, RankOptions, AutopsyOptions, StageOptions, CollectOptions,
-                 RelayOptions, SshdOptions, NotifyHelperOptions, HelpAsked, VersionAsked>;
+                 RelayOptions, SshdOptions, SendHelperOptions, HelpAsked, VersionAsked>;
 
 /// Parses the arguments after the program's name. Fails with kUsage.
 [[nodiscard]] Result<Invocation> parse_arguments(const std::vector<std::string>& arguments);

@@ -36,7 +36,8 @@ bool Attempt::may_join(int rank) const {
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   // Adds every unfit node, even if an earlier one has already ended the attempt: the next attempt
   // then avoids all of them.
-  if (!hello.complaint.empty() && end_.reason != EndReason::kNotFit) add_bad_node(hello.host);
+  if (!hello.complaint.empty() && end_.reason != EndReason::kPreflightFailed)
+    add_bad_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;

@@ -163,7 +163,8 @@ void Attempt::end_if_step_is_over(Clock::time_point now) {
   end_.reason = EndReason::kLaunchFailed;
   end_.code = kExitLaunchFailed;
   const auto words = trim(step_end_->words);
-  end_.is_cancelled = says_job_is_ending(words);  // no attempt can start in this job any more
+  // If the job itself ends, no other attempt can start in it.
+  end_.is_cancelled = says_job_is_ending(words);
   const auto detail = words.empty() ? std::string() : fmt::format(": {}", words);
   end_.message =
       step_end_->code == 0
@@ -213,8 +214,8 @@ void Attempt::finish_after_early_step_end(Clock::time_point now) {
 }
 
 void Attempt::finish_ending_if_done(Clock::time_point now) {
-  // Announces the first failure once no later report can explain it: all ranks have ended, and lead
-  // expects no report of the step about a lost agent.
+  // Announces the first failure once no later report can change which failure is to blame: all
+  // ranks have ended, and the step has ended or will not report how a lost agent died.
   if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_step_report())) announce();
   const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
   if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_live())) return finish(now);

@@ -28,7 +28,7 @@ void Attempt::judge_fitness(const NodeFitness& fitness, Clock::time_point now) {
       fitness.first_complaint();  // a copy, because the end of the phase deletes `fitness`
   if (verdict == NodeFitness::Verdict::kEverywhere) {
     end_.bad_nodes.clear();
-    end_for(EndReason::kNotFit, kExitUnfit,
+    end_for(EndReason::kPreflightFailed, kExitUnfit,
             fmt::format("all {} nodes fail the same check: {}; the cause is the spec or the site, "
                         "not a node (health.preflight)",
                         nodes, printable(first.words)),
@@ -85,7 +85,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
              members_.host_of(first), first, words)},
         true, now);
   }
-  end_for(EndReason::kNotFit, kExitUnfit,
+  end_for(EndReason::kPreflightFailed, kExitUnfit,
           fmt::format(
               "collectives do not work among the ranks, although all of them joined the check: {} "
               "(health.preflight)",

@@ -93,7 +93,8 @@ void judge_zero_codes(Judgement& judged, const EndFacts& facts) {
 /// which may set end.cause and end.bad_nodes.
 Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
   const auto& signs = facts.signs;
-  if (signs.is_given_up || end.reason == EndReason::kNotFit || end.reason == EndReason::kIdleGpus)
+  if (signs.is_given_up || end.reason == EndReason::kPreflightFailed ||
+      end.reason == EndReason::kIdleGpus)
     return Cause::kNone;
   if (end.cause != Cause::kNone) return end.cause;
   if (end.code == 0) return Cause::kNone;

@@ -143,7 +143,7 @@ class AttemptRunner final : public AttemptOutlet,
   void begin_file_broadcast() override;
 
   // RankConnectionsHandler
-  bool on_peer(PeerId peer, const Claim& claim) override;
+  bool on_peer(PeerId peer, const RankIdentity& claimed) override;
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
 
@@ -279,7 +279,7 @@ class AttemptRunner final : public AttemptOutlet,
   StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< the step of all ranks, from the first claim
+  std::optional<std::string> step_name_;  ///< the step of all ranks, which the first rank named
   /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
   std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked

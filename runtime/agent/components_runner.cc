@@ -319,12 +319,12 @@ void ComponentsRunner::drop_peers(std::size_t index) {
   }
 }
 
-bool ComponentsRunner::on_peer(PeerId peer, const Claim& claim) {
+bool ComponentsRunner::on_peer(PeerId peer, const RankIdentity& claimed) {
   const auto found = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return slot.options.name == claim.component;
+    return slot.options.name == claimed.component;
   });
   if (found == slots_.end() || !found->runner || found->is_over ||
-      !found->runner->on_peer(peer, claim))
+      !found->runner->on_peer(peer, claimed))
     return false;
   slot_of_peer_[peer] = static_cast<std::size_t>(found - slots_.begin());
   return true;

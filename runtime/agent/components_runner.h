@@ -36,7 +36,7 @@ class ComponentsRunner final : public RankConnectionsHandler {
 
   // RankConnectionsHandler. Each call goes to the component of the peer; on_too_few_descriptors()
   // goes to all.
-  bool on_peer(PeerId peer, const Claim& claim) override;
+  bool on_peer(PeerId peer, const RankIdentity& claimed) override;
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
   void on_too_few_descriptors(int error) override;

@@ -96,10 +96,10 @@ bool ContainerMessages::handle_line(std::string_view line) {
   return words.has_value();
 }
 
-void ContainerMessages::handle_tool_message(std::string_view words, bool is_of_image) {
+void ContainerMessages::handle_tool_message(std::string_view words, bool blames_image) {
   if (!sentence_.empty()) return;
   sentence_ = words;
-  is_sentence_of_image_ = is_of_image;
+  sentence_blames_image_ = blames_image;
 }
 
 void ContainerMessages::handle_pyxis_message(std::string_view words) {
@@ -124,7 +124,7 @@ std::string ContainerMessages::with_detail(std::string_view words) const {
 std::optional<ContainerFailure> ContainerMessages::failure() const {
   if (sentence_.empty() && detail_.empty()) return std::nullopt;
   const bool has_creation_failed = sentence_.starts_with("failed to create container filesystem");
-  const bool is_image = is_sentence_of_image_ ||
+  const bool is_image = sentence_blames_image_ ||
                         sentence_.starts_with("failed to import docker image") ||
                         (has_creation_failed && is_about_bad_image(detail_));
   return ContainerFailure{is_image ? Cause::kImage : Cause::kContainer, with_detail(sentence_)};

@@ -29,8 +29,8 @@ class ContainerMessages {
 
  private:
   /// Handles an error message of a tool other than pyxis. Keeps only the first message of all
-  /// tools. is_of_image: the message is about the image itself.
-  void handle_tool_message(std::string_view words, bool is_of_image);
+  /// tools. blames_image: the message says that the image itself is the reason.
+  void handle_tool_message(std::string_view words, bool blames_image);
   void handle_pyxis_message(std::string_view words);
   /// Returns the words, followed by the detail if enroot's log had one. Cuts the text to 512 bytes.
   [[nodiscard]] std::string with_detail(std::string_view words) const;
@@ -38,7 +38,7 @@ class ContainerMessages {
   std::string sentence_;            ///< the first message of pyxis or of another tool
   std::string detail_;              ///< a line of enroot's log, which pyxis quotes
   bool is_detail_certain_ = false;  ///< enroot marked the detail as an error
-  bool is_sentence_of_image_ = false;
+  bool sentence_blames_image_ = false;
   std::string container_save_error_;
 };
 

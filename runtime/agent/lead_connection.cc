@@ -32,10 +32,11 @@ Result<> LeadConnection::connect(const Env& env, int rank,
       endpoints->insert(endpoints->begin(), first->front());
     }
   }
-  const Claim claim{env.get_or("DLRUN_JOB", ""), env.get_or("SLURM_STEP_ID", "local"),
-                    static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)), rank,
-                    component_of(env)};
-  auto link = Link::connect(*endpoints, *secret, claim, kConnectLimit, should_stop);
+  const RankIdentity identity{
+      env.get_or("DLRUN_JOB", ""), env.get_or("SLURM_STEP_ID", "local"),
+      static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)), rank,
+      component_of(env)};
+  auto link = Link::connect(*endpoints, *secret, identity, kConnectLimit, should_stop);
   if (!link) return tl::unexpected<Error>(std::move(link.error()));
   link_ = std::move(*link);
   watch_ =

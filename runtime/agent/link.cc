@@ -42,18 +42,19 @@ Result<> wait_for(int socket, short events, Clock::time_point until,
 
 }  // namespace
 
-LinkTry::LinkTry(UniqueFd socket, const Key& secret, const Claim& claim, Clock::time_point now,
-                 milliseconds limit)
+LinkTry::LinkTry(UniqueFd socket, const Key& secret, const RankIdentity& identity,
+                 Clock::time_point now, milliseconds limit)
     : socket_(std::move(socket)),
-      handshake_(secret, claim),
+      handshake_(secret, identity),
       syn_until_(now + kSynLimit),
       until_(now + limit) {}
 
-Result<LinkTry> LinkTry::begin(const Endpoint& endpoint, const Key& secret, const Claim& claim,
-                               milliseconds limit, const std::optional<std::string>& source) {
+Result<LinkTry> LinkTry::begin(const Endpoint& endpoint, const Key& secret,
+                               const RankIdentity& identity, milliseconds limit,
+                               const std::optional<std::string>& source) {
   auto socket = begin_connect(endpoint, source);
   if (!socket) return tl::unexpected<Error>(std::move(socket.error()));
-  return LinkTry(std::move(*socket), secret, claim, Clock::now(), limit);
+  return LinkTry(std::move(*socket), secret, identity, Clock::now(), limit);
 }
 
 LinkTry::Clock::time_point LinkTry::until() const {
@@ -126,9 +127,9 @@ milliseconds LinkPace::next_pause() {
 namespace {
 
 /// Makes one try at an endpoint and waits for its result.
-Result<Link> connect_once(const Endpoint& endpoint, const Key& secret, const Claim& claim,
+Result<Link> connect_once(const Endpoint& endpoint, const Key& secret, const RankIdentity& identity,
                           milliseconds limit, const std::function<bool()>& should_stop) {
-  auto one_try = LinkTry::begin(endpoint, secret, claim, limit);
+  auto one_try = LinkTry::begin(endpoint, secret, identity, limit);
   if (!one_try) return tl::unexpected<Error>(std::move(one_try.error()));
   for (;;) {
     DLRUN_TRY(wait_for(one_try->socket(), one_try->is_connecting() ? POLLOUT : POLLIN,
@@ -142,7 +143,7 @@ Result<Link> connect_once(const Endpoint& endpoint, const Key& secret, const Cla
 }  // namespace
 
 Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& secret,
-                           const Claim& claim, milliseconds limit,
+                           const RankIdentity& identity, milliseconds limit,
                            const std::function<bool()>& should_stop) {
   const auto until = Clock::now() + limit;
   LinkPace pace;
@@ -151,7 +152,7 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
     for (const auto& endpoint : endpoints) {
       const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
       auto link =
-          connect_once(endpoint, secret, claim, std::min(left, pace.try_limit()), should_stop);
+          connect_once(endpoint, secret, identity, std::min(left, pace.try_limit()), should_stop);
       if (link || link.error().code == Errc::kInterrupted) return link;
       errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(),
                             link.error().message);

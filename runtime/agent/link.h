@@ -29,7 +29,8 @@ class LinkTry {
   /// Starts to connect. limit: time from now in which lead's MAC must arrive. source: the local
   /// address of the connection; nullopt: the kernel chooses it. Fails as begin_connect() does.
   [[nodiscard]] static Result<LinkTry> begin(const Endpoint& endpoint, const Key& secret,
-                                             const Claim& claim, std::chrono::milliseconds limit,
+                                             const RankIdentity& identity,
+                                             std::chrono::milliseconds limit,
                                              const std::optional<std::string>& source = {});
 
   [[nodiscard]] int socket() const { return socket_.get(); }
@@ -45,7 +46,7 @@ class LinkTry {
   [[nodiscard]] Result<std::optional<Link>> advance();
 
  private:
-  LinkTry(UniqueFd socket, const Key& secret, const Claim& claim, Clock::time_point now,
+  LinkTry(UniqueFd socket, const Key& secret, const RankIdentity& identity, Clock::time_point now,
           std::chrono::milliseconds limit);
   [[nodiscard]] Result<> check_connected() const;
   [[nodiscard]] Result<std::optional<Link>> take(std::string_view bytes);
@@ -67,8 +68,8 @@ class LinkPace {
   LinkPace();
   /// Returns the time limit of the next try.
   [[nodiscard]] std::chrono::milliseconds try_limit() const { return try_limit_; }
-  /// Returns the pause after a failed round of tries. Doubles the pause after the next failed round
-  /// and the time limit of the next tries, up to their limits.
+  /// Call it when all tries of a round have failed. Returns the pause before the next round. Each
+  /// call doubles the pause that the next call returns, and try_limit(), up to their limits.
   [[nodiscard]] std::chrono::milliseconds next_pause();
 
  private:
@@ -83,7 +84,7 @@ class Link {
   /// passed. Calls should_stop every 200 ms. Fails with kUnavailable (the message has each
   /// endpoint's last error), or with kInterrupted if should_stop returns true.
   [[nodiscard]] static Result<Link> connect(const std::vector<Endpoint>& endpoints,
-                                            const Key& secret, const Claim& claim,
+                                            const Key& secret, const RankIdentity& identity,
                                             std::chrono::milliseconds limit,
                                             const std::function<bool()>& should_stop);
 

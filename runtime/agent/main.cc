@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
     std::puts(json_of_sshd_path(env).c_str());
     return 0;
   }
-  if (const auto* notify = std::get_if<NotifyHelperOptions>(&*invocation)) {
-    return run_notify_helper(*notify, env, [](std::string_view line) {
+  if (const auto* notify = std::get_if<SendHelperOptions>(&*invocation)) {
+    return run_send_helper(*notify, env, [](std::string_view line) {
       std::fprintf(stderr, "dlrun: %.*s\n", static_cast<int>(line.size()), line.data());
     });
   }

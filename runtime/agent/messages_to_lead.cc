@@ -38,16 +38,16 @@ void AttemptRunner::on_node_failure(std::string_view nodes) {
     reported_nodes_ += fmt::format("{}{}", reported_nodes_.empty() ? "" : ",", nodes);
 }
 
-bool AttemptRunner::on_peer(PeerId peer, const Claim& claim) {
-  const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
-  if (claim.job != identity_.job || claim.component != component_name() ||
-      claim.attempt != run_.attempt || !is_of_this_step || !attempt_->may_join(claim.rank) ||
-      peer_of_rank_.contains(claim.rank)) {
+bool AttemptRunner::on_peer(PeerId peer, const RankIdentity& claimed) {
+  const bool is_of_this_step = !step_name_ || *step_name_ == claimed.step;
+  if (claimed.job != identity_.job || claimed.component != component_name() ||
+      claimed.attempt != run_.attempt || !is_of_this_step || !attempt_->may_join(claimed.rank) ||
+      peer_of_rank_.contains(claimed.rank)) {
     return false;
   }
-  step_name_ = claim.step;
-  rank_of_peer_[peer] = claim.rank;
-  peer_of_rank_[claim.rank] = peer;
+  step_name_ = claimed.step;
+  rank_of_peer_[peer] = claimed.rank;
+  peer_of_rank_[claimed.rank] = peer;
   return true;
 }
 

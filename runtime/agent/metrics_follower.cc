@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kPauseBetweenParts{30};
 
 }  // namespace
 
-bool writes_metrics(bool program_is_bundled, const std::vector<std::string>& command) {
+bool program_writes_metrics(bool program_is_bundled, const std::vector<std::string>& command) {
   return program_is_bundled &&
          std::none_of(command.begin(), command.end(), [](std::string_view word) {
            return word == "--metrics" || word.starts_with("--metrics=");

@@ -26,9 +26,11 @@ struct MetricsLine {
   std::vector<Scalar> scalars{};
 };
 
-/// Returns true if the program writes metrics.jsonl. dlrun's trainer (`rank --bundled`) does,
-/// unless somebody has added `--metrics FILE` to its command line. command: the srun command line.
-[[nodiscard]] bool writes_metrics(bool program_is_bundled, const std::vector<std::string>& command);
+/// Returns true if the program writes metrics.jsonl of the run's directory. dlrun's trainer
+/// (`rank --bundled`) does, unless somebody has added `--metrics FILE` to its command line.
+/// command: the srun command line.
+[[nodiscard]] bool program_writes_metrics(bool program_is_bundled,
+                                          const std::vector<std::string>& command);
 
 /// Parses a line. text: the line without its newline. Returns nullopt if the line is no JSON
 /// object, belongs to another attempt, or lacks an attempt, a time, a position (step or epoch) or

@@ -128,7 +128,8 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
     } else if (word == "fabric") {
       checks.fabric = true;
     } else if (word == "run") {
-      // The option --preflight-run has the command. The name is for the record of the run.
+      // Switches on no check: the options --preflight-run have the shell lines. `run` is in this
+      // list because the record of the run names all checks as in this list.
     } else if (word == "nccl" || word == "rccl" || word == "gloo") {
       if (!checks.collective.empty())
         return fail(Errc::kUsage,

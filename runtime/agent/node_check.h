@@ -36,9 +36,9 @@ struct NodeChecks {
   [[nodiscard]] bool has_check_of_node() const {
     return gpu || disk || clock || binding || fabric || !user_lines.empty();
   }
-  /// Parses the names of checks, such as "gpu,disk,clock,nccl", in any order. Ignores `run`: it
-  /// only announces `user_lines`, the values of --preflight-run. Fails with kUsage for an unknown
-  /// check, and if more than one of nccl, rccl and gloo is given.
+  /// Parses the names of checks, such as "gpu,disk,clock,nccl", in any order. The word
+  /// `run` is accepted and switches on no check: the options --preflight-run have the lines. Fails
+  /// with kUsage for an unknown check, and if more than one of nccl, rccl and gloo is given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 

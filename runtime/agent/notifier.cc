@@ -258,7 +258,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
     const auto& command = options.components.empty()
                               ? options.command
                               : first_main_component(options.components).srun_arguments;
-    if (writes_metrics(options.program_is_bundled, command)) targets["has_metrics"] = true;
+    if (program_writes_metrics(options.program_is_bundled, command)) targets["has_metrics"] = true;
   }
   const auto line = json_read::dump(targets) + "\n";
   int ends[2];

@@ -1,6 +1,6 @@
 #pragma once
 // Lead's side of notify and of track.mlflow: decides which events of the run give a notice, and
-// passes notices and reports to a helper process (notify_helper.h), which sends them. Lead waits
+// passes notices and reports to a helper process (send_helper.h), which sends them. Lead waits
 // for the helper only at the end of the run.
 
 #include <sys/types.h>

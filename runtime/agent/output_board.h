@@ -1,6 +1,7 @@
 #pragma once
-// Lead's view of the copies of outputs at the end of an attempt: which ranks copy, at most one on
-// each node, and which of the copies are done. Plain bookkeeping; Attempt sends the messages.
+// Lead's view of the copying of the spec's `outputs` (files on the nodes' disks) at the end of an
+// attempt: the agents of which ranks copy, at most one on each node, and which of the copies are
+// done. Plain bookkeeping; Attempt sends the messages.
 
 #include <chrono>
 #include <cstdint>
@@ -32,9 +33,10 @@ class OutputBoard {
   /// Returns when the last copy was done or given up; nullopt while a copy is awaited.
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
 
-  /// Returns the ranks that are to copy now. Each of them has ended. The other ranks of its node
-  /// have ended, too, or kAskedAnywayAfter has passed since ends_since, when the programs were told
-  /// to end. Gives up the copies that cannot be made any more. Call it every kLookEvery.
+  /// Returns the ranks whose agents are to copy now. The program of each of them has ended. The
+  /// programs of the other ranks of its node have ended, too, or kAskedAnywayAfter has passed since
+  /// ends_since, when the programs were told to end. Gives up the copies that cannot be made any
+  /// more. Call it every kLookEvery.
   [[nodiscard]] std::vector<int> take_due(const Members& members,
                                           std::optional<Clock::time_point> ends_since,
                                           Clock::time_point now);

@@ -1,8 +1,9 @@
 #pragma once
-// The file into which a program that does not use the store writes its progress, a JSON object
-// (DLRUN_PROGRESS; ENVIRONMENT.md, "Progress reports of a program"). The file is a memfd of the
-// agent with a path below /proc. Therefore no disk or network file system can make the program
-// hang, and no file is left behind, however the agent ends.
+// The file DLRUN_PROGRESS, into which a program writes its progress as a JSON object
+// (ENVIRONMENT.md, "Progress reports of a program"). dlrun's trainer does not need the file: it
+// reports through the store. The file is a memfd of the agent with a path below /proc. Therefore no
+// disk or network file system can make the program hang, and no file is left behind, however the
+// agent ends.
 
 #include <optional>
 #include <string>

@@ -66,20 +66,20 @@ std::size_t read_little_endian(std::string_view bytes) {
 // The input of each MAC and key of the handshake begins with a label for its purpose, so that the
 // result is not valid for another purpose.
 Mac rank_mac(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
-             std::string_view claim) {
-  return keyed_hash(secret, {"dlrun rank proof", view(lead_nonce), view(rank_nonce), claim});
+             std::string_view identity) {
+  return keyed_hash(secret, {"dlrun rank proof", view(lead_nonce), view(rank_nonce), identity});
 }
 Mac lead_mac(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
-             std::string_view claim) {
-  return keyed_hash(secret, {"dlrun lead proof", view(rank_nonce), view(lead_nonce), claim});
+             std::string_view identity) {
+  return keyed_hash(secret, {"dlrun lead proof", view(rank_nonce), view(lead_nonce), identity});
 }
 Key key_to_lead(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
-                std::string_view claim) {
-  return keyed_hash(secret, {"dlrun key to lead", view(lead_nonce), view(rank_nonce), claim});
+                std::string_view identity) {
+  return keyed_hash(secret, {"dlrun key to lead", view(lead_nonce), view(rank_nonce), identity});
 }
 Key key_to_rank(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
-                std::string_view claim) {
-  return keyed_hash(secret, {"dlrun key to rank", view(lead_nonce), view(rank_nonce), claim});
+                std::string_view identity) {
+  return keyed_hash(secret, {"dlrun key to rank", view(lead_nonce), view(rank_nonce), identity});
 }
 
 }  // namespace
@@ -111,15 +111,15 @@ std::optional<Key> key_of_text(std::string_view hex) {
   return key;
 }
 
-std::string Claim::text() const {
+std::string RankIdentity::text() const {
   auto text = fmt::format("{} {} {} {}", job, step, attempt, rank);
   return component.empty() ? text : text + " " + component;
 }
 
-Result<Claim> Claim::parse(std::string_view text) {
+Result<RankIdentity> RankIdentity::parse(std::string_view text) {
   const auto words = split(text, ' ');
   const auto wrong = [&] {
-    return fail(Errc::kInvalid, "claim '{}' is not JOB STEP ATTEMPT RANK [COMPONENT]",
+    return fail(Errc::kInvalid, "identity '{}' is not JOB STEP ATTEMPT RANK [COMPONENT]",
                 printable(text));
   };
   if ((words.size() != 4 && words.size() != 5) || words[0].empty() || words[1].empty())
@@ -130,10 +130,10 @@ Result<Claim> Claim::parse(std::string_view text) {
   constexpr std::int64_t kLimit = 1 << 24;
   if (!attempt || *attempt < 0 || *attempt > kLimit || !rank || *rank < 0 || *rank > kLimit)
     return wrong();
-  Claim claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt),
-              static_cast<int>(*rank), words.size() == 5 ? std::string(words[4]) : ""};
-  if (claim.text() != text) return wrong();  // such as "01" for a number
-  return claim;
+  RankIdentity identity{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt),
+                        static_cast<int>(*rank), words.size() == 5 ? std::string(words[4]) : ""};
+  if (identity.text() != text) return wrong();  // such as "01" for a number
+  return identity;
 }
 
 std::string Channel::make_frame(std::string_view payload) {
@@ -174,9 +174,9 @@ Result<std::optional<LeadHandshake::Authenticated>> LeadHandshake::advance(
   constexpr std::size_t kHead = kNonceBytes + 2;
   if (buffer.size() < kHead) return std::nullopt;
   const auto length = read_little_endian(std::string_view(buffer).substr(kNonceBytes, 2));
-  if (length > kClaimLimitBytes)
-    return fail(Errc::kInvalid, "a claim of {} bytes, at most {} are allowed", length,
-                kClaimLimitBytes);
+  if (length > kIdentityLimitBytes)
+    return fail(Errc::kInvalid, "an identity of {} bytes, at most {} are allowed", length,
+                kIdentityLimitBytes);
   if (buffer.size() < kHead + length + kMacBytes) return std::nullopt;
   Nonce rank_nonce;
   std::copy_n(buffer.begin(), kNonceBytes, rank_nonce.begin());
@@ -187,22 +187,22 @@ Result<std::optional<LeadHandshake::Authenticated>> LeadHandshake::advance(
   });
   if (known == secrets.end())
     return fail(Errc::kInvalid, "the peer does not know the attempt's secret");
-  auto claim = Claim::parse(text);
-  if (!claim) return tl::unexpected<Error>(std::move(claim.error()));
+  auto identity = RankIdentity::parse(text);
+  if (!identity) return tl::unexpected<Error>(std::move(identity.error()));
   const auto& [component, secret] = *known;
-  if (claim->component != component) {
+  if (identity->component != component) {
     return fail(Errc::kInvalid, "the peer knows the secret of component '{}' and claims '{}'",
-                component, printable(claim->component));
+                component, printable(identity->component));
   }
   buffer.erase(0, kHead + length + kMacBytes);
-  return Authenticated{std::move(*claim),
+  return Authenticated{std::move(*identity),
                        std::string(view_mac(lead_mac(secret, nonce_, rank_nonce, text))),
                        Channel(key_to_rank(secret, nonce_, rank_nonce, text),
                                key_to_lead(secret, nonce_, rank_nonce, text))};
 }
 
-RankHandshake::RankHandshake(const Key& secret, const Claim& claim)
-    : secret_(secret), claim_(claim.text()), own_nonce_(random_nonce()) {}
+RankHandshake::RankHandshake(const Key& secret, const RankIdentity& identity)
+    : secret_(secret), identity_(identity.text()), own_nonce_(random_nonce()) {}
 
 Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
   const auto seen = std::min(buffer.size(), kGreeting.size());
@@ -210,26 +210,26 @@ Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
     return fail(Errc::kInvalid,
                 "the program at this address is not a dlrun-agent lead of this version");
   }
-  if (claim_.size() > kClaimLimitBytes)
-    return fail(Errc::kInvalid, "claim '{}' is too long", claim_);
+  if (identity_.size() > kIdentityLimitBytes)
+    return fail(Errc::kInvalid, "identity '{}' is too long", identity_);
   if (buffer.size() < kGreetingBytes) return std::nullopt;
   std::copy_n(buffer.begin() + kGreeting.size(), kNonceBytes, lead_nonce_.begin());
   buffer.erase(0, kGreetingBytes);
-  const auto mac = rank_mac(secret_, lead_nonce_, own_nonce_, claim_);
+  const auto mac = rank_mac(secret_, lead_nonce_, own_nonce_, identity_);
   return fmt::format("{}{}{}{}", view(own_nonce_),
-                     little_endian(static_cast<std::uint16_t>(claim_.size())), claim_,
+                     little_endian(static_cast<std::uint16_t>(identity_.size())), identity_,
                      view_mac(mac));
 }
 
 Result<std::optional<Channel>> RankHandshake::finish(std::string& buffer) const {
   if (buffer.size() < kMacBytes) return std::nullopt;
-  if (!fits(lead_mac(secret_, lead_nonce_, own_nonce_, claim_),
+  if (!fits(lead_mac(secret_, lead_nonce_, own_nonce_, identity_),
             std::string_view(buffer).substr(0, kMacBytes))) {
     return fail(Errc::kInvalid, "the program at this address does not know this attempt's secret");
   }
   buffer.erase(0, kMacBytes);
-  return Channel(key_to_lead(secret_, lead_nonce_, own_nonce_, claim_),
-                 key_to_rank(secret_, lead_nonce_, own_nonce_, claim_));
+  return Channel(key_to_lead(secret_, lead_nonce_, own_nonce_, identity_),
+                 key_to_rank(secret_, lead_nonce_, own_nonce_, identity_));
 }
 
 }  // namespace dlrun::agent

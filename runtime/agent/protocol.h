@@ -4,19 +4,19 @@
 //
 // Handshake:
 //   1. lead to rank   "DLRUN1\n", nonce_lead[32]
-//   2. rank to lead   nonce_rank[32], u16 length, claim[length], mac[32]
-//                     claim = "JOB STEP ATTEMPT RANK", and " COMPONENT" if the job has components
+//   2. rank to lead   nonce_rank[32], u16 length, identity[length], mac[32]
+//                     identity: the text of a RankIdentity
 //   3. lead to rank   mac[32]
 // Then frames in both directions: u32 length, mac[32], payload[length]. Integers are little-endian,
 // length is at most 1 MiB, the payload is JSON.
 //
 // Every MAC (message authentication code) is BLAKE2b-256. The key of the handshake's MACs is the
 // attempt's secret. If the job has components, each of them has a secret of its own, which is valid
-// only for a claim with its name. Lead finds the secret by trying all of them, so that it need not
-// parse the claim first.
+// only for an identity with its name. Lead finds the secret by trying all of them, so that it need
+// not parse the identity first.
 //
 // The key of the frames' MACs differs for each connection and direction; it is derived from the
-// secret, both nonces and the claim. The MAC of a frame covers a counter. Therefore the receiver
+// secret, both nonces and the identity. The MAC of a frame covers a counter. Therefore the receiver
 // detects a frame that is replayed, reordered or taken from another connection, and a frame after a
 // dropped one. Until the MAC of a handshake or frame is verified, the receiver uses only the
 // lengths in the handshake or frame.
@@ -38,7 +38,7 @@ namespace dlrun::agent {
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kMacBytes = 32;
 inline constexpr std::size_t kKeyBytes = 32;
-inline constexpr std::size_t kClaimLimitBytes = 256;
+inline constexpr std::size_t kIdentityLimitBytes = 256;
 inline constexpr std::size_t kPayloadLimitBytes = 1U << 20U;
 inline constexpr std::string_view kGreeting = "DLRUN1\n";
 inline constexpr std::size_t kGreetingBytes = kGreeting.size() + kNonceBytes;
@@ -63,19 +63,20 @@ using Secrets = std::map<std::string, Key, std::less<>>;
 /// Returns the key; nullopt if the text is not 64 hexadecimal digits.
 [[nodiscard]] std::optional<Key> key_of_text(std::string_view hex);
 
-/// The identity that a rank claims for its connection. No part contains a space, so that the text
-/// can be parsed in only one way.
-struct Claim {
+/// The identity that a rank claims when it connects to lead. No part contains a space, so that the
+/// text can be parsed in only one way.
+struct RankIdentity {
   std::string job;
   std::string step;
   int attempt = 0;
   int rank = 0;
   std::string component{};  ///< empty if the job has no components
 
+  /// Returns "JOB STEP ATTEMPT RANK", and " COMPONENT" if the job has components.
   [[nodiscard]] std::string text() const;
-  /// Reads the text of a claim. Fails with kInvalid for a text that text() cannot return.
-  [[nodiscard]] static Result<Claim> parse(std::string_view text);
-  friend bool operator==(const Claim&, const Claim&) = default;
+  /// Reads the text of an identity. Fails with kInvalid for a text that text() cannot return.
+  [[nodiscard]] static Result<RankIdentity> parse(std::string_view text);
+  friend bool operator==(const RankIdentity&, const RankIdentity&) = default;
 };
 
 /// Makes outgoing frames and verifies incoming ones. Belongs to one connection.
@@ -108,13 +109,13 @@ class LeadHandshake {
   [[nodiscard]] std::string greeting() const;
 
   struct Authenticated {
-    Claim claim;
+    RankIdentity identity;
     std::string answer;  ///< bytes to send before the first frame
     Channel channel;
   };
   /// Removes the rank's part of the handshake from the front of buffer and verifies it. Returns
-  /// nullopt if more bytes are needed. Fails with kInvalid if the claim is too long or malformed,
-  /// if the MAC fits no secret, or if the secret belongs to another component than the claim.
+  /// nullopt if more bytes are needed. Fails with kInvalid if the identity is too long or
+  /// malformed, if the MAC fits no secret, or if the secret is that of another component.
   [[nodiscard]] Result<std::optional<Authenticated>> advance(std::string& buffer,
                                                              const Secrets& secrets) const;
 
@@ -125,11 +126,11 @@ class LeadHandshake {
 /// A rank's side of the handshake.
 class RankHandshake {
  public:
-  RankHandshake(const Key& secret, const Claim& claim);
+  RankHandshake(const Key& secret, const RankIdentity& identity);
 
   /// Removes lead's greeting from the front of buffer and returns the bytes to send. Returns
   /// nullopt if more bytes are needed. Fails with kInvalid if the greeting is not lead's, or if the
-  /// claim is too long.
+  /// identity is too long.
   [[nodiscard]] Result<std::optional<std::string>> answer(std::string& buffer);
   /// Removes lead's MAC from the front of buffer and verifies it. Call it after answer(). Returns
   /// nullopt if more bytes are needed. Fails with kInvalid if lead does not know the secret.
@@ -137,7 +138,7 @@ class RankHandshake {
 
  private:
   Key secret_;
-  std::string claim_;
+  std::string identity_;
   Nonce own_nonce_;
   Nonce lead_nonce_{};
 };

@@ -251,7 +251,7 @@ bool RankConnections::continue_handshake(PeerId id) {
   }
   peer->handshake.reset();
   peer->channel = (*authenticated)->channel;
-  if (!handler_.on_peer(id, (*authenticated)->claim)) {
+  if (!handler_.on_peer(id, (*authenticated)->identity)) {
     close_now(id);
     return false;
   }

@@ -29,9 +29,9 @@ using PeerId = std::uint64_t;
 class RankConnectionsHandler {
  public:
   virtual ~RankConnectionsHandler() = default;
-  /// Called when a peer has shown that it knows the secret. Returns false to refuse its claim; the
-  /// connection is then closed.
-  [[nodiscard]] virtual bool on_peer(PeerId peer, const Claim& claim) = 0;
+  /// Called when a peer has shown that it knows the secret. Returns false to refuse the identity
+  /// that the peer claims; the connection is then closed.
+  [[nodiscard]] virtual bool on_peer(PeerId peer, const RankIdentity& claimed) = 0;
   virtual void on_message(PeerId peer, std::string_view payload) = 0;
   /// Called after the connection of an accepted peer was lost. The connection is closed already.
   /// Never called after close().

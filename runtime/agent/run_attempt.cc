@@ -74,8 +74,8 @@ std::string nodes_of_step(const std::vector<std::string>& command, const Env& en
 
 /// Returns the source of the values for TensorBoard.
 ValueSource source_of_values(const LeadOptions& options, const std::vector<std::string>& command) {
-  return writes_metrics(options.program_is_bundled, command) ? ValueSource::kMetricsFile
-                                                             : ValueSource::kReports;
+  return program_writes_metrics(options.program_is_bundled, command) ? ValueSource::kMetricsFile
+                                                                     : ValueSource::kReports;
 }
 
 bool tries_collective(const LeadOptions& options) {

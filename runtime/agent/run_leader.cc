@@ -237,8 +237,9 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     end.code = 128 + SIGTERM;
     end.is_cancelled = true;
   }
-  // A node that is silent in a hung run counts as failed immediately. Slurm's own verdict on it may
-  // take five minutes.
+  // If nodes are silent in a hung run, the cause is kNodeFailure already, without Slurm's verdict,
+  // which may take five minutes. If retry.on lacks node_failure, the cause is kHang, so that `hang`
+  // in retry.on can restart the run.
   const bool is_hang_of_nodes = end.reason == EndReason::kHang && !end.bad_nodes.empty();
   if (is_hang_of_nodes && !options_.retry.on.contains(Cause::kNodeFailure))
     plan.cause = Cause::kHang;

@@ -11,10 +11,13 @@ namespace {
 // Marks begin or end with control bytes. These are rare in text, so the search for a mark is fast.
 constexpr char kHeadByte = '\x02';
 constexpr char kTailByte = '\x03';
-constexpr char kLineEnd = '\x1e';
+// encode() replaces a newline by kEncodedNewline. It replaces kEncodedNewline and kEscape
+// themselves by kEscape and a letter.
+constexpr char kEncodedNewline = '\x1e';
 constexpr char kEscape = '\x10';
-constexpr char kEscapedLineEnd = 'e';
+constexpr char kEscapedEncodedNewline = 'e';
 constexpr char kEscapedEscape = 'd';
+/// The characters that encode() replaces.
 constexpr std::string_view kToEncode("\n\x1e\x10", 3);
 
 std::string encode(std::string_view text) {
@@ -25,10 +28,10 @@ std::string encode(std::string_view text) {
     out.append(text, 0, plain);
     if (plain == text.size()) break;
     if (text[plain] == '\n') {
-      out += kLineEnd;
+      out += kEncodedNewline;
     } else {
       out += kEscape;
-      out += text[plain] == kLineEnd ? kEscapedLineEnd : kEscapedEscape;
+      out += text[plain] == kEncodedNewline ? kEscapedEncodedNewline : kEscapedEscape;
     }
     text.remove_prefix(plain + 1);
   }
@@ -40,10 +43,10 @@ std::string decode(std::string_view encoded) {
   out.reserve(encoded.size() + 1);
   for (std::size_t at = 0; at < encoded.size(); ++at) {
     const char c = encoded[at];
-    if (c == kLineEnd) {
+    if (c == kEncodedNewline) {
       out += '\n';
     } else if (c == kEscape && at + 1 < encoded.size()) {
-      out += encoded[++at] == kEscapedLineEnd ? kLineEnd : kEscape;
+      out += encoded[++at] == kEscapedEncodedNewline ? kEncodedNewline : kEscape;
     } else {
       out += c;
     }
@@ -69,11 +72,12 @@ bool is_agent(std::string_view word) {
   return word == "dlrun-agent" || word.ends_with("/dlrun-agent");
 }
 
+/// The letters of srun's options that take no value.
 constexpr std::string_view kOptionsWithoutValue = "EHhjlOQsuvVXZ";
 
-/// Returns the value of an output option such as "--output=x", "--error", "-o" or "-lox"; nullopt
-/// for other options. An empty value means that the value is the next argument.
-std::optional<std::string_view> file_of(std::string_view word) {
+/// Returns the value of srun's option --output or --error from a word such as "--output=x", "-o" or
+/// "-lox"; nullopt for other words. An empty value means that the value is the next argument.
+std::optional<std::string_view> output_value_of(std::string_view word) {
   if (word.starts_with("--")) {
     const auto equals = std::min(word.find('='), word.size());
     const auto name = word.substr(2, equals - 2);
@@ -177,7 +181,7 @@ void MarkedTextReader::handle_line(std::string_view line, std::string& out) {
     line.remove_suffix(marks_.tail.size());
     return put({}, line, out);
   }
-  if (head == std::string_view::npos) {
+  if (head == std::string_view::npos) {  // no rank wrote the line: it starts on a line of its own
     if (is_mid_line_) out += '\n';
     is_mid_line_ = false;
     out += line;
@@ -220,16 +224,17 @@ void MarkedTextReader::put(std::string_view label, std::string_view encoded, std
 }
 
 bool rank_stderr_goes_to_files(const std::vector<std::string>& argv, const Env& env) {
+  // Both options count: without --error, srun writes standard error to the file of --output.
   for (const auto* name : {"SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SRUN_OUTPUT", "SRUN_ERROR"}) {
     if (const auto value = env.get_or(name, ""); !value.empty() && is_output_file(value))
       return true;
   }
   for (std::size_t at = 1; at < argv.size() && !is_agent(argv[at]); ++at) {
-    const auto file = file_of(argv[at]);
-    if (!file) continue;
+    const auto value = output_value_of(argv[at]);
+    if (!value) continue;
     const std::string_view next =
         at + 1 < argv.size() ? std::string_view(argv[at + 1]) : std::string_view();
-    if (is_output_file(file->empty() ? next : *file)) return true;
+    if (is_output_file(value->empty() ? next : *value)) return true;
   }
   return false;
 }

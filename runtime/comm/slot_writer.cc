@@ -31,7 +31,7 @@ constexpr std::size_t kMinStreamedBytes = std::size_t{8} << 10U;
 /// kSampleEvery-th streamed write of this size.
 constexpr std::size_t kSampleBytes = std::size_t{16} << 10U;
 constexpr unsigned kSampleEvery = 8;
-/// A timed write below this rate is slow. slow_count_ stays between 0 and kSlowLimit;
+/// A timed write below this rate is slow. slow_minus_fast_ stays between 0 and kSlowLimit;
 /// streams_large_ becomes true at kSlowLimit and false at 0.
 constexpr double kSlowBytesPerNanosecond = 3.5;
 constexpr int kSlowLimit = 2;
@@ -86,9 +86,9 @@ void SlotWriter::write(void* to, const void* from, std::size_t bytes) {
 
 void SlotWriter::record_sample(double nanoseconds) {
   const bool is_slow = static_cast<double>(kSampleBytes) < kSlowBytesPerNanosecond * nanoseconds;
-  slow_count_ = std::clamp(slow_count_ + (is_slow ? 1 : -1), 0, kSlowLimit);
-  if (slow_count_ == kSlowLimit) streams_large_ = true;
-  if (slow_count_ == 0) streams_large_ = false;
+  slow_minus_fast_ = std::clamp(slow_minus_fast_ + (is_slow ? 1 : -1), 0, kSlowLimit);
+  if (slow_minus_fast_ == kSlowLimit) streams_large_ = true;
+  if (slow_minus_fast_ == 0) streams_large_ = false;
 }
 
 }  // namespace dlrun

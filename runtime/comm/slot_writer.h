@@ -2,17 +2,17 @@
 // Writes data into memory that other ranks read, with the faster of two kinds of store
 // instructions.
 //
-// A plain store to a cache line that another processor has read must first fetch the line from that
-// processor's cache. Processors that share a cache write 10 GB/s and more with plain stores. Other
-// processors write 2 GB/s; their writes take most of a collective's time. A streaming store
-// bypasses the caches; the reader gets the data from memory.
+// A plain store to a cache line that another core has read must first fetch the line from that
+// core's cache. Cores that share a cache write 10 GB/s and more with plain stores. Other cores
+// write 2 GB/s; their writes take most of a collective's time. A streaming store bypasses the
+// caches; the reader gets the data from memory.
 //
-// Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
-// an EPYC), and for small messages everywhere. Plain stores are better between near processors, by
-// a factor of 2. Virtual processors move, so no table of the topology is reliable. Each rank
-// therefore times a part of every large plain write. After two slow writes in a row the rank uses
-// streaming stores. The rank then times a part of every eighth large write, so that it can switch
-// back.
+// Streaming stores are better between cores that share no cache (by a factor of 4 on two core
+// complexes of an EPYC), and for small messages everywhere. Plain stores are better between cores
+// that share a cache, by a factor of 2. The cores of a virtual machine move between those of its
+// host, so no table of the topology is reliable. Each rank therefore times a part of every large
+// plain write. After two slow writes in a row the rank uses streaming stores. The rank then times a
+// part of every eighth large write, so that it can switch back.
 
 #include <cstddef>
 
@@ -33,7 +33,7 @@ class SlotWriter {
 
   bool is_small_ = false;        // the current collective moves few bytes
   bool streams_large_ = false;   // plain writes were slow, so large writes stream
-  int slow_count_ = 0;           // slow writes minus fast writes, limited to 0..2
+  int slow_minus_fast_ = 0;      // number of slow writes minus that of fast ones, limited to 0..2
   unsigned streamed_count_ = 0;  // number of large writes that streamed
 };
 

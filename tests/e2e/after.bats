@@ -41,7 +41,8 @@ dependency() {
     wait_until 30 is_state second cancelled
     dl resubmit second
     [[ $(dependency second) == "afterok:$(job first)"* ]]
-    [[ $(dl check second.yaml --set 'after.ok=[first]') == *"waits     afterok:$(job first)"* ]]
+    [[ $(dl check second.yaml --set 'after.ok=[first]') \
+        == *"waits     afterok:$(job first) (first-"* ]]
     run dl submit second.yaml --dry-run --set 'after.ok=[first]'
     [[ $output == *"--dependency=afterok:$(job first)"* ]]
     for words in check "submit --dry-run"; do
@@ -53,6 +54,8 @@ dependency() {
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
     [ "$dir/second" -nt "$dir/first" ]
+    [[ $(dl check second.yaml --set 'after.ok=[first]') \
+        == *"waits     for nothing: first-"*" has completed"* ]]
     dl resubmit second # The first run has succeeded, so this job waits for no other job.
     [[ $(dependency second) != *"$(job first)"* ]]
 }
@@ -73,6 +76,14 @@ dependency() {
     [ "$status" -eq 2 ]
     [[ $output == *"/resolved.yaml:"*"after.ok: first-"*" is failed: this job would never start"* ]]
     [[ $output == *"again; then "*"/resolved.yaml --set after.ok=RUN"* ]]
+}
+
+@test "status of a job names the run before it that was cancelled while it was pending" {
+    dl submit first.yaml --set resources.begin=now+1hour
+    dl submit second.yaml --set 'after.ok=[first]'
+    dl cancel first
+    wait_until 60 is_state second cancelled
+    [[ $(dl status second) == *"  waited    for job $(job first), the run first-"*" (cancelled)"* ]]
 }
 
 @test "jobs with after.notok or after.any start after a failure, and keys of after accept job ids" {

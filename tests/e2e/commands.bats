@@ -156,8 +156,10 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 3 ]
     run dl check hello.yaml --set resources.nodes=99
     [ "$status" -eq 3 ]
+    [[ $output == *"resources.nodes is 99, but partition "*" has "*" node"* ]]
     run dl submit hello.yaml --set resources.nodes=99 # Slurm accepts this job.
-    [[ $status -eq 0 && $output == *"cannot start (Partition"*"dlrun cancel hello-"* ]]
+    [[ $status -eq 0 \
+        && $output == *"cannot start (Partition"*"): its partition "*"dlrun cancel hello-"* ]]
     dl cancel last
     run dl submit hello.yaml --set slurm.chdir=/no/such/folder
     [[ $status -eq 1 && $output \

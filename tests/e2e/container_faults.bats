@@ -10,9 +10,14 @@ setup() { write_container_job pyxis 1 1; }
 
 set_runtime() { sed -i "s/runtime: .*/runtime: $1/" "$dir/job.yaml"; }
 containers_of() { as_user_on_node "$1" env PATH="$PATH" enroot list; }
-no_container_is_left() {
+# Succeeds if the job's container is gone from n1.
+is_removed() { # JOB
     local list
-    list=$(containers_of n1 && containers_of n2) && ! grep ^dlrun- <<<"$list"
+    list=$(containers_of n1) && ! grep "^dlrun-$1-" <<<"$list"
+}
+n1_has_no_container() {
+    local list
+    list=$(containers_of n1) && ! grep ^dlrun- <<<"$list"
 }
 has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
@@ -71,6 +76,7 @@ start_session() {
     wait_until 60 grep -q started "$BATS_TEST_TMPDIR/session"
     has_a_container
     job=$(squeue -h -u "$DLRUN_TESTBED_USER" -o %A)
+    [[ $job == +([0-9]) ]]
 }
 
 @test "enroot: a session's container is removed, whatever ends the session" {
@@ -85,7 +91,7 @@ start_session() {
         term) pkill -TERM -u "$DLRUN_TESTBED_USER" salloc ;;
         kill) pgrep -u "$DLRUN_TESTBED_USER" -f '^[^ ]*bash [^ ]*/session.sh' | xargs kill -9 ;;
         esac
-        wait_until 90 no_container_is_left
+        wait_until 90 is_removed "$job"
         scancel -f -u "$DLRUN_TESTBED_USER"
         wait "$session" || true
         wait_until 60 no_jobs
@@ -97,7 +103,36 @@ start_session() {
     as_user_on_node n1 env PATH="$PATH" enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
     run dl interactive job.yaml --set resources.nodelist=n1 -- cat /etc/os-release
     [ "$status" -eq 0 ]
-    wait_until 30 no_container_is_left
+    wait_until 30 n1_has_no_container
+}
+
+@test "enroot: a signal to all processes of the holder's step does not interrupt the removal" {
+    # With proctrack/linuxproc, Slurm sends the TERM at the end of a job to the holder and to the
+    # holder's `enroot remove`, too. This test sends it to the latter.
+    set_runtime enroot
+    as_user mkdir "$dir/bin"
+    # shellcheck disable=SC2016 # not expanded by the test
+    printf '#!/bin/sh\n[ "$1" != remove ] || { touch "%s"; sleep 2; }\nexec "%s" "$@"\n' \
+        "$dir/removing" "$(as_user bash -c 'type -P enroot')" |
+        as_user tee "$dir/bin/enroot" >/dev/null
+    as_user chmod +x "$dir/bin/enroot"
+    local path job kind
+    path=$dir/bin:$(as_user printenv PATH)
+    for kind in job session; do
+        echo "$kind"
+        local command=(submit job.yaml --watch)
+        [[ $kind == job ]] || command=(interactive job.yaml)
+        command+=(--set resources.nodelist=n1 --set "environment.vars.PATH=$path")
+        [[ $kind == job ]] || command+=(-- cat /etc/os-release)
+        dl "${command[@]}" 3>&- &
+        wait_until 60 test -e "$dir/removing"
+        pkill -TERM -u "$DLRUN_TESTBED_USER" -f 'enroot remove --force dlrun-'
+        job=$(containers_of n1 | sed -n 's/^dlrun-\(.*\)-n1$/\1/p')
+        [ -n "$job" ]
+        wait "$!"
+        wait_until 10 is_removed "$job"
+        rm "$dir/removing"
+    done
 }
 
 @test "enroot: nodes that share the data folder create a named container once" {

@@ -60,7 +60,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$output" = "$expected" ]
 }
 
-@test "run names a rank that failed, and ends with 5" {
+@test "the command run names a rank that failed, and ends with 5" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 1 ]] || { echo no such data: /nowhere >&2; exit 7; };'
     program+=' trap : TERM; while :; do sleep 1; done'
@@ -100,7 +100,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$(field .state)" = cancelled ]
 }
 
-@test "run and status report a killed lead in the same words, and the record has one ended event" {
+@test "the commands run and status describe a killed lead alike, and the record has one end" {
     dl run hello.yaml \
         --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" \
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
@@ -128,9 +128,10 @@ field() { dl status last --json | jq -r "$1"; }
     wait "$runner" || code=$?
     [ "$code" -eq 5 ]
     [ "$(field .state)" = cancelled ]
+    [ "$(field .detail)" = "it was cancelled with \`dlrun cancel\`" ]
 }
 
-@test "interactive runs a command in the spec's environment, frees the nodes, and checks options" {
+@test "dlrun interactive runs a command in the spec's environment, frees the nodes, and checks options" {
     # shellcheck disable=SC2016 # not expanded by the test
     local words='$SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING'
     run dl interactive hello.yaml \

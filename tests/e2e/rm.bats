@@ -78,19 +78,24 @@ field() { dl status "$1" --json | jq -r "$2"; }
     # until the exit code is in the file `code`.
     run_rm_and_answer() {
         tmux -S "$socket" new-session -d -x 150 -y 30 "$testbed/as_user" bash -c \
-            "cd '$dir' && dlrun rm first; echo code \$? >'$dir/code'"
+            "cd '$dir' && dlrun rm first; echo code \$? >'$dir/code'
+            until [ -e '$dir/seen' ]; do sleep 0.1; done"
         wait_until 20 question_is_shown
         tmux -S "$socket" send-keys "$1" Enter
         wait_until 20 test -s "$dir/code"
+        shown=$(tmux -S "$socket" capture-pane -p)
+        as_user touch "$dir/seen"
     }
     question_is_shown() {
         [[ $(tmux -S "$socket" capture-pane -p) == *"Delete 1 run ("*"[y/N]"* ]]
     }
     run_rm_and_answer n
     [ "$(cat "$dir/code")" = "code 130" ]
+    [[ $shown == *"dlrun: nothing was deleted"* && $shown != *"error:"* ]]
     dl status "$newer"
     as_user rm "$dir/code"
     wait_until 20 eval '! tmux -S "$socket" has-session 2>/dev/null'
+    as_user rm "$dir/seen"
     run_rm_and_answer y
     [ "$(cat "$dir/code")" = "code 0" ]
     run dl status first

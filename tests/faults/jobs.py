@@ -102,7 +102,8 @@ TYPES = {
 
 class Job:
     """A run of one type in a folder of its own. The constructor creates the folder and the spec;
-    submit() submits the run. runs: the runs folder, by default `runs` in the job's folder.
+    submit() submits the run. runs: the folder in which dlrun makes the run's directory, by default
+    `runs` in the job's folder.
     checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the run's directory.
     resources, retry_on, slow_ms: as in Kind (kinds.py)."""
 

@@ -90,7 +90,7 @@ class Kind:
     submit: for a fault during the submission: submits the job with the fault and returns the
         description of the fault. inject is then not called.
     is_early: the fault happens after the attempt has started, before its ranks have joined.
-    disk: the folder of the job that is on a small disk: "run" (the runs folder) or "checkpoints".
+    disk: the folder of the job that is on a small disk: "run" (Job.runs) or "checkpoints".
     resources, retry_on: additional text of the spec's resources, and the value of retry.on.
     slow_ms: the least duration of each of the plain program's last steps, so that the job still
         runs when the fault is noticed.

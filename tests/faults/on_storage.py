@@ -31,7 +31,7 @@ def _fill(file: pathlib.Path) -> None:
 
 
 def fill_disk(scene: Scene) -> Injected:
-    """Keeps the disk full until an attempt has ended, for at most 2 s."""
+    """Keeps the small disk of Kind.disk full until an attempt has ended, for at most 2 s."""
     disk = (scene.job.given_checkpoints or scene.job.runs).parent
     injected = Injected(rank=0, node=scene.processes.programs[0].node, words=f"{disk} is full")
     _fill(disk / "filler")

@@ -24,15 +24,15 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto parsed = Template::parse(text)) std::ignore = parsed->expand({});
   if (const auto variable = EnvTemplate::parse(text))
     fuzz::expect(!variable->name.empty(), "a variable has a name");
-  if (const auto claim = Claim::parse(text))
-    fuzz::expect(claim->text() == text, "a parsed claim has the text that it was read from");
+  if (const auto identity = RankIdentity::parse(text))
+    fuzz::expect(identity->text() == text, "a parsed identity has the text that it was read from");
 
   static const Key secret = random_key();
   const LeadHandshake lead;
   std::string buffer(text);
   if (const auto authenticated = lead.advance(buffer, {{"", secret}, {"server", secret}}))
     fuzz::expect(!authenticated->has_value(), "lead refuses a peer without the secret");
-  RankHandshake rank(secret, Claim{"42", "0", 1, 0});
+  RankHandshake rank(secret, RankIdentity{"42", "0", 1, 0});
   buffer = text;
   if (const auto answer = rank.answer(buffer); answer && *answer) {
     if (const auto channel = rank.finish(buffer))

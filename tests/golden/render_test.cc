@@ -192,7 +192,7 @@ std::string script_without_origin(const LoadedSpec& loaded) {
   auto plan = plan_of(loaded, Target::kSlurm);
   for (auto& directive : plan.directives) {
     if (directive.option == "--chdir" || directive.option == "--ntasks-per-node")
-      directive.key.clear();
+      directive.comment.clear();
   }
   return *render_script(plan);
 }

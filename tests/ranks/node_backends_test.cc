@@ -39,7 +39,7 @@ const std::vector<Backend> kBackends{
 // take a minute.
 constexpr std::array kSizes = kWithSanitizer ? std::array{1, 2, 3, 4} : std::array{1, 2, 4, 7};
 
-TEST_CASE("shm, gloo: every collective gives the closed form at several numbers of ranks") {
+TEST_CASE("shm, gloo: every collective gives the expected values at several numbers of ranks") {
   for (const Backend& backend : kBackends) {
     for (const int size : kSizes) {
       CAPTURE(backend.name);

@@ -54,7 +54,7 @@ class LostPeerChecker {
     auto second = comm_.start_all_reduce(Buffer(values + 1, 1, DataType::kFloat32), ReduceOp::kSum);
     if (!first || !second) return failures.push_back((first ? second : first).error().message);
     if (auto done = first->wait(); !done)
-      return failures.push_back("before the abort: " + done.error().message);
+      return failures.push_back("wait() for the first all-reduce: " + done.error().message);
     after_start();
     expect_cause("check_results()", comm_.check_results());
     if (values[0] != own) failures.push_back("the stand-in has summed without the lost rank");
@@ -72,7 +72,7 @@ class LostPeerChecker {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(StandIn, "rccl: every collective on host memory gives the closed form") {
+TEST_CASE_FIXTURE(StandIn, "rccl: every collective on host memory gives the expected values") {
   for (const int size : {1, 2, 4, 7}) {
     CAPTURE(size);
     expect_no_failures(on_threads("rccl", size, check_collectives));
@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(StandIn,
         if (auto met = comm.barrier(); !met) return {met.error().message};
         if (auto settled = comm.check_results(); !settled) return {settled.error().message};
         if (comm.rank() == kLostRank) {
-          lose_rank(kNoError);
+          hang_this_rank();
           return {};
         }
         LostPeerChecker checker(comm, lost_or_stuck_message());
@@ -162,10 +162,10 @@ TEST_CASE_FIXTURE(StandIn,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
         if (comm.rank() == kLostRank) {
-          lose_rank(kNoError);
+          hang_this_rank();
           while (started_count < 2 && steady_clock::now() - before < kLong / 3)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
-          lose_rank(kRemoteError);
+          end_this_rank();
           return {};
         }
         LostPeerChecker checker(
@@ -190,7 +190,7 @@ TEST_CASE_FIXTURE(StandIn,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
         if (comm.rank() == kLostRank) {
-          lose_rank(kNoError);
+          hang_this_rank();
           return {};
         }
         std::vector<float> values{1, 2};

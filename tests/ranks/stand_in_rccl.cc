@@ -298,7 +298,8 @@ DLRUN_EXPORT int hipEventQuery(const StreamOrEvent* event) {
   return state_of(event);
 }
 
-/// Loses a rank of every world that exists: see StandIn::lose_rank() in stand_in_rccl.h.
+/// Loses a rank of every world that exists: see StandIn::hang_this_rank() in stand_in_rccl.h.
+/// async_error: the error that ncclCommGetAsyncError() then reports to the other ranks.
 DLRUN_EXPORT void stand_in_lose_rank(int async_error) {
   const std::lock_guard lock(registry_mutex);
   for (const auto& [id, world] : worlds) {

@@ -19,9 +19,6 @@ namespace dlrun {
 /// reports 8 GPUs, or the number in the environment variable DLRUN_STAND_IN_GPUS. The constructor
 /// unsets this variable.
 struct StandIn {
-  static constexpr int kNoError = 0;
-  static constexpr int kRemoteError = 6;  ///< ncclRemoteError
-
   void* const library = ::dlopen(DLRUN_STAND_IN_RCCL, RTLD_NOW | RTLD_GLOBAL);
   StandIn() {
     const char* const why = library == nullptr ? ::dlerror() : "";
@@ -37,10 +34,15 @@ struct StandIn {
     return reinterpret_cast<Function*>(::dlsym(library, name));
   }
 
-  /// Simulates the loss of a rank, in every world that exists. The rank that calls this function
-  /// must not call a collective afterwards. The other ranks' collectives then do not end until they
-  /// are aborted. async_error: the error that ncclCommGetAsyncError() reports to a rank with such a
-  /// collective: kNoError if the lost rank hangs, kRemoteError if its process has ended.
+  /// Simulates in every world that the calling rank hangs. The rank must not call a collective
+  /// afterwards. The other ranks' collectives then do not end until they are aborted, and
+  /// ncclCommGetAsyncError() reports no error.
+  void hang_this_rank() const { lose_rank(0); }  // ncclSuccess
+  /// Simulates that the process of the calling rank ends. Differs from hang_this_rank() in one
+  /// respect: ncclCommGetAsyncError() reports ncclRemoteError to the other ranks.
+  void end_this_rank() const { lose_rank(6); }  // ncclRemoteError
+
+ private:
   void lose_rank(int async_error) const { function<void(int)>("stand_in_lose_rank")(async_error); }
 };
 

@@ -35,8 +35,8 @@ Window window_of(ImageShape image, std::size_t channels, std::size_t size, std::
           padding};
 }
 
-/// Runs an operation on the GPU and on the CPU, and compares the results. Allows a difference of
-/// tolerance * (scale + absolute value). If tolerance is 0, the bits must be equal.
+/// Runs an operation on the GPU and on the CPU, and checks that the results are close, as
+/// check_close() does with `tolerance` and `scale`. If tolerance is 0, the numbers must be equal.
 struct Comparison {
   Kernels<float>& device;
   std::unique_ptr<Kernels<float>> host = make_cpu_kernels<float>(1);

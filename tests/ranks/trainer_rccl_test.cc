@@ -31,7 +31,7 @@ class GradientsOnDevice final : public ForwardingCommunicator {
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
     if (++calls_ == lost_at_call_) {
-      stand_in_.lose_rank(StandIn::kNoError);
+      stand_in_.hang_this_rank();
       return fail(Errc::kPeer, "this rank is lost");
     }
     auto sum = std::make_unique<Sum>(stand_in_, data);

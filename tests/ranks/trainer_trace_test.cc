@@ -180,7 +180,7 @@ TEST_CASE(
     const auto traced = train_on_quoted_hosts(2, options, is_shared ? "shm" : "gloo");
     REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
     const auto tracks = tracks_of(folder / "t.json");
-    CHECK(tracks.size() == 4);  // for each rank its steps and its single bucket
+    CHECK(tracks.size() == 4);  // two for each rank: one for its steps, one for its only bucket
     for (int rank = 0; rank < 2; ++rank) {
       const Track& step_track = tracks.at({rank, 0});
       check_nesting(step_track);

@@ -47,7 +47,7 @@ TEST_CASE(
     scene.pass(seconds(3));
     REQUIRE(scene.attempt.is_over());
     CHECK(scene.attempt.end().code == 80);
-    CHECK(scene.attempt.end().reason == EndReason::kNotFit);
+    CHECK(scene.attempt.end().reason == EndReason::kPreflightFailed);
     CHECK(scene.attempt.end().cause == Cause::kNone);
     CHECK(scene.attempt.end().bad_nodes.empty());
   }
@@ -110,12 +110,12 @@ TEST_CASE(
   SUBCASE("no rank has a device") {
     for (const int rank : {3, 2, 0})
       scene.attempt.on_check_failed(rank, "nccl: no GPU", true, scene.now);
-    reason = EndReason::kNotFit;
+    reason = EndReason::kPreflightFailed;
   }
-  SUBCASE("all ranks join, and the collective fails") {
+  SUBCASE("all ranks reach the collective, and it fails") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
-    reason = EndReason::kNotFit;
+    reason = EndReason::kPreflightFailed;
     CHECK(scene.notes.printed.back() ==
           "collectives do not work among the ranks, although all of them joined the check: nccl: "
           "timed out (health.preflight)");

@@ -142,7 +142,7 @@ TEST_CASE(
 
 TEST_CASE("an end without a failed rank has the cause that belongs to its reason") {
   for (const auto& [reason, cause] :
-       std::vector<std::pair<EndReason, Cause>>{{EndReason::kNotFit, Cause::kNone},
+       std::vector<std::pair<EndReason, Cause>>{{EndReason::kPreflightFailed, Cause::kNone},
                                                 {EndReason::kIdleGpus, Cause::kNone},
                                                 {EndReason::kHang, Cause::kHang},
                                                 {EndReason::kTimeLimit, Cause::kTimeout},

@@ -266,7 +266,7 @@ TEST_CASE(
     end.cause = Cause::kImage;
   }
   SUBCASE("all nodes failed their check") {
-    end.reason = EndReason::kNotFit;
+    end.reason = EndReason::kPreflightFailed;
   }
   course.on_over(kServer, end);
   CHECK(course.state(kServer) == ComponentState::kFailed);

@@ -98,13 +98,13 @@ TEST_CASE("a rank with the secret of one component cannot claim to belong to ano
   const Secrets secrets{{"server", random_key()}, {"trainer", random_key()}};
   const auto proves = [&](const std::string& key_owner, const std::string& claimed) {
     const LeadHandshake lead;
-    RankHandshake rank(secrets.at(key_owner), Claim{"42", "1", 0, 3, claimed});
+    RankHandshake rank(secrets.at(key_owner), RankIdentity{"42", "1", 0, 3, claimed});
     auto greeting = lead.greeting();
     auto answer = rank.answer(greeting);
     REQUIRE(answer);
     REQUIRE(*answer);
     const auto authenticated = lead.advance(**answer, secrets);
-    return authenticated && *authenticated && (*authenticated)->claim.component == claimed;
+    return authenticated && *authenticated && (*authenticated)->identity.component == claimed;
   };
   CHECK(proves("server", "server"));
   CHECK(proves("trainer", "trainer"));
@@ -113,14 +113,14 @@ TEST_CASE("a rank with the secret of one component cannot claim to belong to ano
   CHECK_FALSE(proves("trainer", ""));
 }
 
-TEST_CASE("the text of a claim ends with the name of its component, if it has a component") {
-  CHECK(Claim{"42", "1", 0, 3}.text() == "42 1 0 3");
-  CHECK(Claim{"42", "1", 0, 3, "server"}.text() == "42 1 0 3 server");
-  const auto parsed = Claim::parse("42 1 0 3 server");
+TEST_CASE("the text of an identity ends with the name of its component, if it has a component") {
+  CHECK(RankIdentity{"42", "1", 0, 3}.text() == "42 1 0 3");
+  CHECK(RankIdentity{"42", "1", 0, 3, "server"}.text() == "42 1 0 3 server");
+  const auto parsed = RankIdentity::parse("42 1 0 3 server");
   REQUIRE(parsed);
   CHECK(parsed->component == "server");
-  CHECK_FALSE(Claim::parse("42 1 0 3 "));
-  CHECK_FALSE(Claim::parse("42 1 0 3 server x"));
+  CHECK_FALSE(RankIdentity::parse("42 1 0 3 "));
+  CHECK_FALSE(RankIdentity::parse("42 1 0 3 server x"));
 }
 
 const std::vector<std::string> kLeadArguments{"lead",

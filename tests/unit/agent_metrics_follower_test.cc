@@ -403,10 +403,10 @@ TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets e
 
 TEST_CASE(
     "only the trainer writes metrics.jsonl, and only if its command line names no other file") {
-  CHECK(writes_metrics(true, {"srun", "dlrun-agent", "rank", "--bundled"}));
-  CHECK_FALSE(writes_metrics(false, {"srun", "dlrun-agent", "rank"}));
-  CHECK_FALSE(writes_metrics(true, {"srun", "--metrics", "x"}));
-  CHECK_FALSE(writes_metrics(true, {"srun", "--metrics=x"}));
+  CHECK(program_writes_metrics(true, {"srun", "dlrun-agent", "rank", "--bundled"}));
+  CHECK_FALSE(program_writes_metrics(false, {"srun", "dlrun-agent", "rank"}));
+  CHECK_FALSE(program_writes_metrics(true, {"srun", "--metrics", "x"}));
+  CHECK_FALSE(program_writes_metrics(true, {"srun", "--metrics=x"}));
 }
 
 }  // namespace dlrun::agent

@@ -13,7 +13,7 @@
 #include "common/text.h"
 #include "runtime/agent/agent_options.h"
 #include "runtime/agent/notifier.h"
-#include "runtime/agent/notify_helper.h"
+#include "runtime/agent/send_helper.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 

@@ -17,12 +17,12 @@ struct BothSides {
   std::string rank_proof;
 };
 
-const Claim kClaim{"4711_3", "0", 2, 5};
+const RankIdentity kIdentity{"4711_3", "0", 2, 5};
 
 BothSides shake_hands(const Key& secret) {
   REQUIRE(init_crypto());
   const LeadHandshake lead;
-  RankHandshake rank(secret, kClaim);
+  RankHandshake rank(secret, kIdentity);
   std::string to_rank = lead.greeting();
   auto answer = rank.answer(to_rank);
   REQUIRE(answer);
@@ -31,7 +31,7 @@ BothSides shake_hands(const Key& secret) {
   auto authenticated = lead.advance(to_lead, {{"", secret}});
   REQUIRE(authenticated);
   REQUIRE(*authenticated);
-  CHECK((*authenticated)->claim == kClaim);
+  CHECK((*authenticated)->identity == kIdentity);
   CHECK(to_lead.empty());
   to_rank += (*authenticated)->answer;
   auto channel = rank.finish(to_rank);
@@ -58,7 +58,7 @@ TEST_CASE("a handshake that arrives byte by byte succeeds") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   const LeadHandshake lead;
-  RankHandshake rank(secret, kClaim);
+  RankHandshake rank(secret, kIdentity);
   std::string buffer;
   std::optional<std::string> answer;
   for (const char byte : lead.greeting()) {
@@ -80,7 +80,7 @@ TEST_CASE("a rank with another secret is refused") {
   REQUIRE(init_crypto());
   const LeadHandshake lead;
   const auto secret = random_key();
-  RankHandshake rank(random_key(), kClaim);
+  RankHandshake rank(random_key(), kIdentity);
   std::string bytes = lead.greeting();
   std::string answer = **rank.answer(bytes);
   const auto authenticated = lead.advance(answer, {{"", secret}});
@@ -90,7 +90,7 @@ TEST_CASE("a rank with another secret is refused") {
 
 TEST_CASE("a rank refuses a forged proof of lead") {
   REQUIRE(init_crypto());
-  RankHandshake rank(random_key(), kClaim);
+  RankHandshake rank(random_key(), kIdentity);
   std::string greeting = LeadHandshake().greeting();
   REQUIRE(*rank.answer(greeting));
   std::string forged(kMacBytes, '\x5a');
@@ -100,7 +100,7 @@ TEST_CASE("a rank refuses a forged proof of lead") {
 TEST_CASE("a rank refuses its own proof if its peer sends it back as the proof of lead") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  RankHandshake rank(secret, kClaim);
+  RankHandshake rank(secret, kIdentity);
   std::string greeting = LeadHandshake().greeting();
   const std::string answer = **rank.answer(greeting);
   std::string reflected = answer.substr(answer.size() - kMacBytes);
@@ -115,12 +115,12 @@ TEST_CASE("a proof that was captured on one connection is refused on another") {
 }
 
 TEST_CASE(
-    "a claim that was changed on the way is refused, and a claim above the length limit is refused "
-    "before all of it has arrived") {
+    "an identity is refused if it was changed on the way, and before all of it has arrived if it "
+    "is too long") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   const LeadHandshake lead;
-  RankHandshake rank(secret, kClaim);
+  RankHandshake rank(secret, kIdentity);
   std::string bytes = lead.greeting();
   std::string answer = **rank.answer(bytes);
   const auto rank_digit = answer.find("4711_3 0 2 5") + 11;
@@ -171,19 +171,19 @@ TEST_CASE("a frame length above the limit is refused before the rest of the fram
 
 TEST_CASE("a peer that is not lead is reported as such") {
   REQUIRE(init_crypto());
-  RankHandshake rank(random_key(), kClaim);
+  RankHandshake rank(random_key(), kIdentity);
   std::string bytes = "SSH-2";
   const auto answer = rank.answer(bytes);
   REQUIRE_FALSE(answer);
   CHECK(answer.error().message.find("not a dlrun-agent lead") != std::string::npos);
 }
 
-TEST_CASE("a claim is parsed back from its text, and a malformed claim is refused") {
-  CHECK(*Claim::parse(kClaim.text()) == kClaim);
+TEST_CASE("an identity is parsed back from its text, and a malformed identity is refused") {
+  CHECK(*RankIdentity::parse(kIdentity.text()) == kIdentity);
   for (const auto* text : {"", "1 2 3", "1 2 3 4 5", "1 0 -1 0", "1 0 0 x", " 0 0 0", "1  0 0",
                            "1 0 01 0", "1 0 0 99999999999"}) {
     CAPTURE(text);
-    CHECK_FALSE(Claim::parse(text));
+    CHECK_FALSE(RankIdentity::parse(text));
   }
 }
 

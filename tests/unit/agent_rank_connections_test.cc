@@ -48,8 +48,8 @@ class EchoingLead final : public RankConnectionsHandler {
     thread_.join();
   }
 
-  bool on_peer(PeerId, const Claim& claim) override {
-    if (claim.job != "job") return false;
+  bool on_peer(PeerId, const RankIdentity& claimed) override {
+    if (claimed.job != "job") return false;
     ++admitted_count;
     return true;
   }
@@ -171,8 +171,8 @@ TEST_CASE("a try to reach lead connects from the address that is asked for") {
   const auto secret = random_key();
   EchoingLead lead(secret);
   const Endpoint endpoint{"127.0.0.1", lead.port};
-  const Claim claim{"job", "0", 0, 1};
-  auto link_try = LinkTry::begin(endpoint, secret, claim, seconds(10), "127.0.0.9");
+  const RankIdentity identity{"job", "0", 0, 1};
+  auto link_try = LinkTry::begin(endpoint, secret, identity, seconds(10), "127.0.0.9");
   REQUIRE(link_try);
   CHECK(link_try->is_connecting());
   auto link = finish_try(std::move(*link_try));
@@ -180,7 +180,7 @@ TEST_CASE("a try to reach lead connects from the address that is asked for") {
   CHECK(link->own_address() == "127.0.0.9");
   CHECK(echoes(*link, "hello"));
   // 192.0.2.1 is an address for documentation, which no machine has.
-  const auto foreign = LinkTry::begin(endpoint, secret, claim, seconds(10), "192.0.2.1");
+  const auto foreign = LinkTry::begin(endpoint, secret, identity, seconds(10), "192.0.2.1");
   REQUIRE_FALSE(foreign);
   CHECK(foreign.error().message.find("192.0.2.1") != std::string::npos);
 }
@@ -231,7 +231,7 @@ TEST_CASE("a stranger that sends more bytes than a handshake has is disconnected
   REQUIRE(init_crypto());
   EchoingLead lead(random_key());
   const auto flood = connect_stranger(lead.port);
-  // A claim of the largest allowed length, and more bytes than its handshake has.
+  // An identity of the largest allowed length, and more bytes than its handshake has.
   const std::string bytes =
       std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
   ::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -345,7 +345,7 @@ TEST_CASE(
   struct LossRecorder final : RankConnectionsHandler {
     int admitted_count = 0;
     std::vector<std::string> lost;
-    bool on_peer(PeerId, const Claim&) override { return ++admitted_count > 0; }
+    bool on_peer(PeerId, const RankIdentity&) override { return ++admitted_count > 0; }
     void on_message(PeerId, std::string_view) override {}
     void on_lost(PeerId, std::string_view why) override { lost.emplace_back(why); }
   } lead;

@@ -81,7 +81,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a job that Slurm requeues starts again, and the cause of its end is the one in Slurm's log, "
+    "a job that Slurm requeues starts again, and the cause of its end is the one in the job's log, "
     "or else a requeue") {
   using Row = std::tuple<std::string, Cause, std::string>;
   for (const auto& [reason, cause, why] :
@@ -168,7 +168,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a step that srun refuses fails the run while the job goes on, but not if the job starts "
+    "if srun refuses a step, the run fails if its job is still running, but not if the job starts "
     "again") {
   const auto [end, may_be_queued_again] =
       judge_launch(facts_of_running_job(), log_of("PREEMPTION"));

@@ -284,7 +284,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
-                  "a repetition whose result counts for a point stays as long as the sweep") {
+                  "a repetition whose result counts for a point is deleted only after the sweep") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   const auto again = make_ended_run("lr-1-20261121-130000-00bb", 45, 40);
   put(again.path / "provenance.json", R"({"repeats":"lr-20261121-120000-00aa/1"})");
@@ -318,9 +318,10 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run with another run inside its directory s
   CHECK(plan({outer}).deletions.size() == 1);
 }
 
-TEST_CASE_FIXTURE(CleanupFixture,
-                  "the question of prune --keep-checkpoints explains the diagnostic files, and the "
-                  "line of each run is short") {
+TEST_CASE_FIXTURE(
+    CleanupFixture,
+    "the question of prune --keep-checkpoints explains the diagnostic files, the "
+    "line of each run is short, and a second prune says that no such files are left") {
   const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   put(run.path / "slurm-42.out", "word\n");
   RunInspector inspector(env);
@@ -338,6 +339,37 @@ TEST_CASE_FIXTURE(CleanupFixture,
   CHECK_FALSE(clean_up(env, inspector, *pruning, listener).failure);
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].starts_with("deleted the diagnostic files of " + run.id + " (1 file, "));
+  const auto second = plan_pruning(env, inspector, request);
+  REQUIRE(second.has_value());
+  CHECK(second->deletions.empty());
+  CHECK(nothing_to_prune_text(*second, "1d") ==
+        "1 run that ended more than 1d ago has no diagnostic files (logs, traces, profiles and "
+        "stacks of hung ranks) left; without --keep-checkpoints, prune deletes whole runs");
+  request.older_than = std::chrono::hours(24 * 45);
+  const auto later = plan_pruning(env, inspector, request);
+  REQUIRE(later.has_value());
+  CHECK(nothing_to_prune_text(*later, "45d") ==
+        "no run that ended more than 45d ago can be deleted");
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "the table of runs to delete has their checkpoints only if these are deleted") {
+  const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
+  const auto other = make_ended_run("b-20261121-120000-00aa", 49, 40);
+  put(run.path / "ckpt" / "model.bin", std::string(1'000'000, 'x'));
+  put(run.path / "slurm-42.out", "word\n");
+  const auto rows = cleanup_rows(plan({run, other}));
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0] == std::vector<std::string>{"RUN", "STATE", "FILES", "CHECKPOINTS", "SIZE"});
+  CHECK(rows[1][3].ends_with("B"));
+  CHECK(rows[2][3] == "-");
+  RunInspector inspector(env);
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24);
+  request.parts = RunParts::kDiagnostics;
+  const auto pruning = plan_pruning(env, inspector, request);
+  REQUIRE(pruning.has_value());
+  CHECK(cleanup_rows(*pruning)[0] == std::vector<std::string>{"RUN", "STATE", "FILES", "SIZE"});
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, oldest first") {

@@ -150,8 +150,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "init asks again for a partition that is not in the site's list, but accepts any name without "
-    "a list") {
+    "init asks again for a partition that is not in the site's list, and accepts any name if the "
+    "site has no list") {
   InitAnswers answers;
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/terminal/status_text.h"
+#include "launcher/view/run_text.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
@@ -24,6 +25,15 @@ TEST_CASE("status of a local run shows no log if the file of the log does not ex
   CHECK(shown(run, status).find("local.out") == std::string::npos);
   status.job = status.facts.submission->job = {"", "42"};
   CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will create it
+}
+
+TEST_CASE("status names the host and the process of a local run") {
+  RunStatus status;
+  const IndexEntry run{"x-1", "x", "/no/such/run", ""};
+  status.job = {std::string(kLocalCluster), "n1:4711:123456"};
+  CHECK(has(shown(run, status), "  (on n1, process 4711)"));
+  status.job = {"", "42"};
+  CHECK(has(shown(run, status), "  (job 42)"));
 }
 
 TEST_CASE("status shows only existing logs and stacks of a run that has ended") {
@@ -88,6 +98,7 @@ TEST_CASE(
     return shown(run, status).find("with checkpoint.signal_before and retry") != std::string::npos;
   };
   CHECK(has_hint());
+  CHECK(has(shown(run, status), "`dlrun explain retry`"));
   record.was_warned = true;
   CHECK_FALSE(has_hint());
   record.was_warned = false;
@@ -96,6 +107,34 @@ TEST_CASE(
   status.state = RunState::kFailed;
   record.restarts.clear();
   CHECK_FALSE(has_hint());
+}
+
+TEST_CASE("status shows the error of the first failed rank once, and its exit code") {
+  const IndexEntry run{"x-1", "x", "/x", ""};
+  RunStatus status;
+  status.state = RunState::kFailed;
+  status.detail = "rank 1 on n1: pyhton3: command not found; dlrun ends the other rank";
+  status.detail_shows_failed_rank = true;
+  RunRecord& record = status.facts.record;
+  record.attempt_reason = EndReason::kRankFailed;
+  record.first_failed = RankFailure{1, "n1", 127, "", "pyhton3: command not found"};
+  CHECK(has(shown(run, status), "failed    rank 1 on n1 ended with code 127\n"));
+  status.detail_shows_failed_rank = false;
+  CHECK(has(shown(run, status), "ended with code 127 (pyhton3: command not found)"));
+  status.detail_shows_failed_rank = true;
+  record.attempt_reason = EndReason::kHang;
+  CHECK(has(shown(run, status), "ended with code 127 (pyhton3: command not found)"));
+}
+
+TEST_CASE("the sentence on a run that failed or timed out names the command that shows more") {
+  const IndexEntry run{"x-1", "x", "/x", ""};
+  RunStatus status;
+  for (const RunState state : {RunState::kFailed, RunState::kTimeout}) {
+    status.state = state;
+    CHECK(has(end_text(run, status), "; `dlrun status x-1` shows more"));
+  }
+  status.state = RunState::kCancelled;
+  CHECK_FALSE(has(end_text(run, status), "shows more"));
 }
 
 }  // namespace dlrun

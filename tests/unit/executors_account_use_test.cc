@@ -15,5 +15,16 @@ TEST_CASE("an account is found in sshare's lines by its whole name, in capital o
   CHECK_FALSE(parse_sshare("proj1||cpu=5||\n", "proj"));
 }
 
+TEST_CASE("the sizes of partitions are the sums of sinfo's lines, and the default one is marked") {
+  const auto sizes = parse_partition_sizes("CLUSTER: a\ncpu*|3\ngpu|2\ncpu*|1\nodd|x\n");
+  REQUIRE(sizes.size() == 2);
+  CHECK(sizes[0].name == "cpu");
+  CHECK(sizes[0].is_default);
+  CHECK(sizes[0].nodes == 4);
+  CHECK(sizes[1].name == "gpu");
+  CHECK_FALSE(sizes[1].is_default);
+  CHECK(sizes[1].nodes == 2);
+}
+
 }  // namespace
 }  // namespace dlrun

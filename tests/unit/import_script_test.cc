@@ -515,6 +515,39 @@ TEST_CASE("a variable made of variables that only the job knows is expanded by t
   }
 }
 
+TEST_CASE("an argument that needs a variable of Slurm gives a remark that dlrun run has none") {
+  const std::string reason =
+      "SLURM_JOB_ID is empty under `dlrun run`, where no Slurm sets variables";
+  for (const char* lines : {"srun ./x out_$SLURM_JOB_ID\n", "OUT=o_$SLURM_JOB_ID\nsrun ./x $OUT\n"})
+    CHECK(has(spec_and_remarks(std::string(kHead) + lines), reason));
+  for (const char* lines : {"srun ./x $SCRATCH\n", "#SBATCH -n 2\nsrun ./x $SLURM_NTASKS $A\n",
+                            "OUT=o_$SLURM_JOB_ID\nsrun ./x\n"})
+    CHECK_FALSE(has(spec_and_remarks(std::string(kHead) + lines), "under `dlrun run`"));
+}
+
+TEST_CASE("a remark on a command before the program shows the command with the script's values") {
+  const std::string text = spec_and_remarks(
+      std::string(kHead) +
+      "OUT=out_$SLURM_JOB_ID\nD='a b'\nmkdir -p $OUT/x\nmkdir $D\nmkdir ${OUT}_log\n"
+      "rm -f $OUT/*\nmkdir $OTHER\nsrun ./x\n");
+  CHECK(
+      has(text, "mkdir -p $OUT/x: environment.setup can run `mkdir -p out_$SLURM_JOB_ID/x` once"));
+  // The line would be another one in environment.setup, or has no variable of the script.
+  for (const char* line : {"mkdir $D", "mkdir ${OUT}_log", "rm -f $OUT/*", "mkdir $OTHER"})
+    CHECK(has(text, fmt::format("{}: environment.setup can run it once", line)));
+}
+
+TEST_CASE("a remark on a variable of the job says whether the command computes its value") {
+  const std::string text =
+      spec_and_remarks(std::string(kHead) +
+                       "HEAD=$(scontrol show hostnames | head -1)\n"
+                       "ROOT=r_$SLURM_JOB_ID\nOUT=$ROOT/out\n"
+                       "srun torchrun --rdzv_endpoint=$HEAD:29500 t.py $OUT\n");
+  CHECK(has(text, "head -1): only the job knows the value; launch.command does not need it"));
+  CHECK(has(text, "ROOT=r_$SLURM_JOB_ID: launch.command contains this expression instead"));
+  CHECK(has(text, "OUT=$ROOT/out: launch.command contains this expression instead"));
+}
+
 TEST_CASE(
     "a password in a variable is not copied, even if only the job knows the rest of its value") {
   const std::string text = spec_and_remarks(

@@ -180,7 +180,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(only_run()["params"].size() == 250);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "requests with many names can be repeated") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "values with many different names can be sent again, and each counts once") {
   // Some names occur only after the first 100 values.
   for (int step = 1; step <= 130; ++step) add_loss(step, 1.0 / step);
   TrackJson rare = TrackJson::object();
@@ -213,7 +214,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(made["params"] == TrackJson{{"name", "x"}});
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "MLflow gets the origin of the run as soon as it is known") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "MLflow gets the user and the commit of a run as soon as they are known") {
   add_loss(1, 0.5);
   REQUIRE(sync().is_complete);
   CHECK_FALSE(only_run()["tags"].contains("mlflow.user"));
@@ -226,7 +228,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "MLflow gets the origin of the run as soon
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
-                  "MLflow gets the origin of the sweep as the origin of each point") {
+                  "MLflow gets the user and the commit of the sweep for each of its points") {
   write("provenance.json", R"({"user": "kim", "git": {"commit": "abc123"}})");
   const auto point = run / "array-0/3";
   std::filesystem::create_directories(point);

@@ -50,6 +50,23 @@ TEST_CASE(
   CHECK(findings("python, -u, train.py, --epochs, 12").empty());
 }
 
+TEST_CASE("a missing script is reported at its word, with a similar name in its folder") {
+  TemporaryDirectory folder;
+  std::ofstream(folder / "train.py") << "pass\n";
+  std::ofstream(folder / "pytorch.sqsh") << "hsqs";
+  const auto findings = [&](std::string_view more) {
+    return file_findings(folder, "resources: {time: 1m}\nlaunch: {command: [python, tarin.py]}\n" +
+                                     std::string(more));
+  };
+  CHECK(has(findings(""), "exp.yaml:2:28: warning: launch.command: the script '" +
+                              (folder / "tarin.py").string() +
+                              "' does not exist here; did you mean 'train.py'?"));
+  CHECK(has(findings("container: {runtime: pyxis, image: i, mounts: [.:/app], workdir: /app}\n"),
+            "in the container) does not exist here; did you mean 'train.py'?"));
+  CHECK(has(findings("container: {runtime: pyxis, image: ./pytroch.sqsh}\n"),
+            "pytroch.sqsh' does not exist here; did you mean 'pytorch.sqsh'?"));
+}
+
 TEST_CASE(
     "an image that is not in the format of its container runtime is reported before the job is "
     "queued") {

@@ -64,7 +64,8 @@ void make_run(const fs::path& run) {
 }
 
 /// Reads everything that status, report, logs, ls and sweep read of a run. Returns the size of the
-/// results: bytes of text, points and rows, and 1 GiB more if a sweep has over a million arrays.
+/// results: bytes of text, points and rows. A sweep with over a million arrays adds 1 GiB, so that
+/// the caller's check of the size fails.
 std::size_t read_all(const fs::path& run) {
   std::size_t size = name_of_run(run).size();
   RunStatus status;

@@ -217,7 +217,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
       give_to_other_user(run);
       const auto status = inspect(run);
       CHECK(status.facts.foreign->name == "nobody");
-      CHECK(status.is_last_known);
+      CHECK(status.may_be_outdated);
       CHECK_FALSE(is_unreachable(status));
       CHECK(status.detail.find("Slurm is not asked") != std::string::npos);
       RunInspector inspector(env, servers());
@@ -240,7 +240,7 @@ TEST_CASE_FIXTURE(
   Listener listener;
   const auto run = make_run("mnist", RestServer{listener.url(), token_file.string()});
   auto status = inspect(run);
-  CHECK(status.is_last_known);
+  CHECK(status.may_be_outdated);
   CHECK(status.detail.find("your configuration does not list it") != std::string::npos);
   RunInspector inspector(env, servers());
   const auto cancelled = inspector.executor_of(status.facts).cancel(status.job, "t");
@@ -301,7 +301,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   give_to_other_user(run);
   const auto status = inspect(run);
   CHECK(status.state == RunState::kRunning);
-  CHECK(status.is_last_known);
+  CHECK(status.may_be_outdated);
   CHECK(read_file(run / "events.jsonl", 1U << 20U).value() == claimed);
 }
 

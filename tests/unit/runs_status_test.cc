@@ -53,6 +53,15 @@ TEST_CASE("the end in the run's record takes precedence over Slurm's state") {
   CHECK(status.detail == "rank 3 on n2 was ended by SIGKILL");
 }
 
+TEST_CASE("a pending run names the attempt that has ended, not a later one") {
+  RunFacts facts = facts_of_submitted_run();
+  facts.record = record({kClaimed,
+                         {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}},
+                         {{"event", "claimed"}, {"attempt", 1}, {"job", "42"}}});
+  facts.report = report(JobPhase::kPending, "PENDING");
+  CHECK(assess(facts).detail.starts_with("attempt 0 has ended (timeout); queued again"));
+}
+
 TEST_CASE("without an end in the record the run's state is Slurm's") {
   RunFacts facts = facts_of_submitted_run();
   facts.report = report(JobPhase::kPending, "PENDING");
@@ -78,8 +87,8 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
 }
 
 TEST_CASE(
-    "the status of a waiting or running run says that `dlrun cancel` cancelled it, unless a rank "
-    "failed first") {
+    "after `dlrun cancel` the status says that the run was cancelled with this command, unless a "
+    "rank failed first") {
   const std::string by_user = "it was cancelled with `dlrun cancel`";
   RunFacts facts = facts_of_submitted_run();
   facts.has_cancel_mark = true;
@@ -88,7 +97,7 @@ TEST_CASE(
   facts.report = report(JobPhase::kRunning, "COMPLETING");
   CHECK(assess(facts).detail == by_user + ", and its processes are being ended");
   facts.report = report(JobPhase::kEnded, "CANCELLED");
-  CHECK(assess(facts).detail == "CANCELLED: " + by_user);
+  CHECK(assess(facts).detail == by_user);
   const auto record_with_end = [](const char* reason, const char* message) {
     return record({kClaimed,
                    {{"event", "attempt_end"},
@@ -105,7 +114,16 @@ TEST_CASE(
   CHECK(assess(facts).state == RunState::kCancelled);
   CHECK(assess(facts).detail == by_user);
   facts.has_cancel_mark = false;  // scancel
-  CHECK(assess(facts).detail == "ended by SIGTERM, which reached rank 1 on n1");
+  const std::string message = "ended by SIGTERM, which reached rank 1 on n1";
+  CHECK(assess(facts).detail ==
+        message +
+            "; not by `dlrun cancel`, so probably by scancel, an administrator or a preemption");
+  facts.submission->task = 0;  // a point: `dlrun cancel` marks only the array
+  CHECK(assess(facts).detail == message);
+  facts.submission->task.reset();
+  facts.submission->job.cluster = kLocalCluster;  // Ctrl-C
+  CHECK(assess(facts).detail == message);
+  facts.submission->job.cluster.clear();
   facts.has_cancel_mark = true;
   facts.record = record_with_end("rank_failed", "rank 1 on n1 ended with code 1");
   CHECK(assess(facts).detail == "rank 1 on n1 ended with code 1");
@@ -163,10 +181,10 @@ TEST_CASE(
   facts.has_answer = false;
   facts.why_unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
-  CHECK(assess(facts).is_last_known);
+  CHECK(assess(facts).may_be_outdated);
   facts.record = record({kClaimed});
   CHECK(assess(facts).state == RunState::kRunning);
-  CHECK(assess(facts).is_last_known);
+  CHECK(assess(facts).may_be_outdated);
 }
 
 TEST_CASE(
@@ -184,10 +202,10 @@ TEST_CASE(
   CHECK(is_submission_open(assess(facts)));
   facts.why_unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
-  CHECK(assess(facts).is_last_known);
+  CHECK(assess(facts).may_be_outdated);
   facts.is_being_submitted = false;
   CHECK(assess(facts).state == RunState::kUnknown);
-  CHECK(assess(facts).is_last_known);
+  CHECK(assess(facts).may_be_outdated);
   CHECK(is_submission_open(assess(facts)));
   facts.why_unreachable.clear();
   CHECK_FALSE(is_submission_open(assess(facts)));
@@ -247,10 +265,10 @@ TEST_CASE("a log whose name only Slurm can fill in is unknown until the job's cl
 }
 
 TEST_CASE("a run is over only if its state is final, and not merely the last known state") {
-  const auto is_over_in = [](RunState state, bool is_last_known = false) {
+  const auto is_over_in = [](RunState state, bool may_be_outdated = false) {
     RunStatus status;
     status.state = state;
-    status.is_last_known = is_last_known;
+    status.may_be_outdated = may_be_outdated;
     return is_over(status);
   };
   for (const RunState state : {RunState::kCompleted, RunState::kFailed, RunState::kTimeout,

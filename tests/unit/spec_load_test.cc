@@ -63,6 +63,8 @@ TEST_CASE(
   CHECK(has(refused_with("zzzzzzzz: x"), "unknown key 'zzzzzzzz'\n"));
   CHECK(has(refused_with("resources.nodes: 2"), "unknown key 'resources.nodes'"));
   CHECK(has(refused_with("", {"after.OK=prep"}), "unknown key 'OK' in after; did you mean 'ok'?"));
+  CHECK(has(refused_with("after: {okay: prep}"), "in after; did you mean 'after.ok'?"));
+  CHECK(has(refused_with("afterany: 12"), "unknown key 'afterany'; did you mean 'after.any'?"));
 }
 
 TEST_CASE("the origin of a value is the file, --set or the environment") {
@@ -524,6 +526,21 @@ TEST_CASE(
   };
   CHECK(is_warned("1m"));
   CHECK_FALSE(is_warned("2m"));
+}
+
+TEST_CASE("keys of checkpoint that only the trainer uses cause a warning with another program") {
+  const auto warnings_with = [](const std::string& program) {
+    return format_diagnostics(
+        loaded(spec_request("resources: {time: 1m}\n" + program +
+                            "\ncheckpoint: {dir: /scratch/me, every: 1 epoch, keep: 1}\n"))
+            .warnings);
+  };
+  const std::string warnings = warnings_with("launch: {preset: torch, command: [a]}");
+  for (const char* key : {"checkpoint.dir", "checkpoint.every", "checkpoint.keep"})
+    CHECK(has(warnings, std::string(key) +
+                            " has no effect: the key is for the preset 'trainer', but the preset "
+                            "is 'torch'"));
+  CHECK_FALSE(has(warnings_with("train: {data: {dataset: digits}}"), "has no effect"));
 }
 
 }  // namespace

@@ -379,3 +379,34 @@ TEST_CASE_FIXTURE(ChainCluster, "a run that is submitted again gets a chain of i
   CHECK(again->submissions.front().job.id == "10");
   CHECK(again->follow_ups.back().job.id == "12");
 }
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a job names the runs that it waits for, and the runs that have already ended, "
+                  "each once") {
+  write_x_yaml("");
+  submitted = submit("x.yaml");
+  REQUIRE(submitted.has_value());
+  const std::string first = submitted->run.id;
+  std::ofstream(folder / "y.yaml") << "name: y\nresources: {time: 1m, output: o-%j.txt}\n"
+                                   << "launch: {agent: false, command: [\"true\"]}\n"
+                                   << "after: {ok: [x, " << first << "]}\n";
+  using Texts = std::vector<std::string>;
+  std::ofstream(folder / "queue") << "7|PENDING|None||||\n";
+  const auto waiting = submit("y.yaml");
+  REQUIRE(waiting.has_value());
+  CHECK(waiting->submissions.front().dependency == "afterok:7");
+  CHECK(waits_texts(waiting->job.prior_runs) == Texts{"afterok:7 (" + first + ")"});
+  std::ofstream(folder / "queue") << "7|COMPLETED|None||||\n";
+  const auto free = submit("y.yaml");
+  REQUIRE(free.has_value());
+  CHECK(free->submissions.front().dependency.empty());
+  CHECK(waits_texts(free->job.prior_runs) == Texts{"for nothing: " + first + " has completed"});
+}
+
+TEST_CASE("runs that have ended are shown below the conditions that are left") {
+  using Texts = std::vector<std::string>;
+  CHECK(waits_texts({}).empty());
+  CHECK(waits_texts({{"a", "", RunState::kCompleted}, {"", "afterok:4"}, {"b", "afterany:5"}}) ==
+        Texts{"afterok:4", "afterany:5 (b)", "a has completed"});
+  CHECK(waits_texts({{"a", "", RunState::kFailed}}) == Texts{"for nothing: a has ended (failed)"});
+}

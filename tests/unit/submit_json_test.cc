@@ -98,6 +98,25 @@ TEST_CASE_FIXTURE(JsonScene,
 }
 
 TEST_CASE_FIXTURE(JsonScene,
+                  "the text of a check has the container's tool, and the image in its form") {
+  const auto container = [this](const std::string& more) {
+    write_x_yaml(more);
+    RunInspector inspector(context.env, known_servers(context));
+    const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+    REQUIRE(report.has_value());
+    for (const LabelledLine& one : check_lines(*report))
+      if (one.label == "container") return one.value;
+    return std::string();
+  };
+  CHECK(container("").empty());
+  const std::string image = ", image: docker://nvcr.io/nvidia/pytorch:24.05-py3}\n";
+  CHECK(container("container: {runtime: pyxis" + image) ==
+        "pyxis, image nvcr.io#nvidia/pytorch:24.05-py3");
+  CHECK(container("container: {runtime: apptainer" + image) ==
+        "apptainer, image docker://nvcr.io/nvidia/pytorch:24.05-py3");
+}
+
+TEST_CASE_FIXTURE(JsonScene,
                   "the JSON of a check counts the warnings and describes the components in texts") {
   write_spec(kNoSweep);
   Json json = check();

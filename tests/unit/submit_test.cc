@@ -58,6 +58,22 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
   CHECK(reporter.messages.empty());
 }
 
+TEST_CASE_FIXTURE(Cluster, "a run has the mark of its cancellation before its job is cancelled") {
+  write_x_yaml("");
+  const auto submitted = submit("x.yaml");
+  REQUIRE(submitted.has_value());
+  const auto mark = (submitted->run.path / "cancelled").string();
+  const IndexEntry run{submitted->run.id, "x", submitted->run.path, ""};
+  RunInspector inspector(context.env, known_servers(context));
+  write_program("squeue", "echo '7|RUNNING|None|n1|||'");
+  write_program("scancel", "echo refused >&2; exit 1");
+  CHECK_FALSE(cancel_run(inspector, run).has_value());
+  CHECK_FALSE(std::filesystem::exists(mark));
+  write_program("scancel", "test -e " + mark);  // fails without the mark
+  CHECK(cancel_run(inspector, run).has_value());
+  CHECK(std::filesystem::exists(mark));
+}
+
 TEST_CASE_FIXTURE(Cluster,
                   "resubmit says that a cancelled run is still ending, and how to wait for it") {
   write_x_yaml("");
@@ -111,10 +127,11 @@ TEST_CASE_FIXTURE(Cluster,
     REQUIRE(problems.size() == 1);
     return problems.front().message;
   };
-  CHECK(error_of_submission_with("ok: [" + id + "]") ==
-        "after.ok: " + id + " is failed: this job would never start. Submit the spec of " + id +
-            " again; then `dlrun submit x.yaml --set after.ok=RUN` submits this job after the new "
-            "run RUN");
+  CHECK(
+      error_of_submission_with("ok: [" + id + "]") ==
+      "after.ok: " + id + " is failed: this job would never start. Submit the spec of " + id +
+          " again; then `dlrun submit x.yaml --set after.ok=RUN` submits this job after the new "
+          "run RUN. If `dlrun submit --chain` submitted both, submit all specs with --chain again");
   write_program("squeue", "echo '7|COMPLETED|None|n1|||'");
   CHECK(error_of_submission_with("notok: [" + id + "]") ==
         "after.notok: " + id + " is completed: this job would never start");
@@ -237,6 +254,47 @@ TEST_CASE_FIXTURE(Cluster,
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().diagnostics.all().size() == 1);
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "if Slurm refuses more nodes than the partition has, the error has the line of "
+                  "the spec and the partition's number of nodes") {
+  write_program("sbatch",
+                "case \"$*\" in *--help*) exit 0;; esac\n"
+                "echo 'sbatch: error: Requested node configuration is not available' >&2; exit 1");
+  write_program("sinfo", "printf 'batch*|3\\nbatch*|1\\ngpu|16\\n'");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto found = [&](const std::string& resources) {
+    std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, " << resources << "}\n"
+                                     << "launch: {agent: false, command: [\"true\"]}\n";
+    const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+    REQUIRE_FALSE(report.has_value());
+    return report.error().diagnostics.all();
+  };
+  const auto too_many = found("nodes: 9");
+  REQUIRE(too_many.size() == 1);
+  CHECK(too_many[0].where.line == 2);
+  CHECK(too_many[0].message == "resources.nodes is 9, but partition 'batch' has 4 nodes");
+  CHECK(found("nodes: 9, partition: gpu").empty());
+  CHECK(found("nodes: 4").empty());
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a check shows no start of a job that exceeds a limit of its partition") {
+  const auto slurm_line = [&](int nodes) {
+    std::ofstream(folder / "x.yaml")
+        << "name: x\nsite: juwels\nresources: {time: 1m, partition: develgpus, nodes: " << nodes
+        << "}\nlaunch: {agent: false, command: [\"true\"]}\n";
+    RunInspector inspector(context.env, known_servers(context));
+    const auto report =
+        check_experiment(context, reporter, inspector, {"x.yaml", {}, (folder / "runs").string()});
+    REQUIRE(report.has_value());
+    return check_lines(*report).back().value;
+  };
+  CHECK(has(slurm_line(2), "would accept the job (a test; nothing is queued): "));
+  CHECK(slurm_line(3) ==
+        "would accept the job (a test; nothing is queued), but may never start it: see the warning "
+        "of resources.nodes");
 }
 
 TEST_CASE_FIXTURE(Cluster,

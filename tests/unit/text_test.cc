@@ -51,7 +51,8 @@ TEST_CASE(
   CHECK_FALSE(nearest("walltime", kKeys).has_value());
 }
 
-TEST_CASE("nearest() suggests a name that differs only in capital and small letters") {
+TEST_CASE(
+    "nearest() ignores the difference of capital and small letters, also in a misspelt word") {
   constexpr std::array<std::string_view, 2> kWords{"any", "ok"};
   CHECK(nearest("OK", kWords) == "ok");
   CHECK(nearest("ANI", kWords) == "any");

@@ -60,6 +60,10 @@ TEST_CASE(
     report.reason = reason;
     CHECK(cannot_start_text(report).find(reason) != std::string::npos);
   }
+  CHECK(cannot_start_text(report) ==
+        "Slurm has accepted the job, but with its present request it cannot start "
+        "(PartitionTimeLimit): its time limit is longer than its partition allows; set a shorter "
+        "resources.time, or another resources.partition");
   for (const char* reason : {"", "Priority", "Resources", "Dependency", "ReqNodeNotAvail"}) {
     report.reason = reason;
     CHECK(cannot_start_text(report).empty());

@@ -6,6 +6,7 @@
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/last_words.h"
@@ -291,7 +292,7 @@ TEST_CASE_FIXTURE(
   const auto status = RunInspector(env).inspect(sweep.path);
   REQUIRE(status.has_value());
   CHECK(exit_code_of_state(*status) == kExitRunFailed);
-  CHECK_FALSE(status->is_last_known);
+  CHECK_FALSE(status->may_be_outdated);
 }
 
 TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more of its log") {
@@ -303,6 +304,27 @@ TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more
   const auto status = watch_run(inspector, run, {}, listener, interrupt);
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().message.empty());
+}
+
+TEST_CASE_FIXTURE(User, "the error about the log of a run that never started says so") {
+  for (const char* command : {"squeue", "sacct", "scontrol"}) {  // a Slurm that knows no job
+    write(home / command, "#!/bin/sh\nexit 0\n");
+    std::filesystem::permissions(home / command, std::filesystem::perms::owner_all);
+  }
+  env.set("PATH", home.path().string() + ":/usr/bin:/bin");
+  const IndexEntry run{"a-1", "a", home / "a-1", ""};
+  std::filesystem::create_directory(run.path);
+  Submission submission;
+  submission.token = std::string(32, 'a');
+  submission.state = Submission::State::kSubmitted;
+  submission.job.id = "42";
+  REQUIRE(write_submission(run.path, submission).has_value());
+  REQUIRE(mark_cancelled(run.path).has_value());
+  RunInspector inspector(env);
+  const auto log = open_run_log(inspector, run, LogChoice{});
+  REQUIRE_FALSE(log.has_value());
+  CHECK(log.error().code == Errc::kNotFound);
+  CHECK(log.error().message == "a-1: there is no log: the run was cancelled before it started");
 }
 
 TEST_CASE_FIXTURE(

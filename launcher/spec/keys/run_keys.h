@@ -132,11 +132,12 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "[failed, hang, completed] if another key of notify is given",
    .example = "[failed, restarted, hang, completed]"},
   {.path = "notify.webhook.secret", FIELD(notify.webhook_secret),
-   .help = "Messages go to the address in this variable of your environment at submission. Slack, "
-           "Mattermost, Teams and Discord get their own form, any other address a JSON object. "
-           "The address is in no script, argument, log or record. If nodes cannot reach the "
-           "address, the next `dlrun ls`, `top`, `wait`, `submit --watch` or `notify --relay` on a "
-           "login node sends the message.",
+   .help = "This key names a variable of your environment. The value that the variable has at "
+           "submission is the address to which dlrun sends the messages. Slack, Mattermost, Teams "
+           "and Discord get their own form, any other address a JSON object. The address is in no "
+           "script, argument, log or record. If nodes cannot reach the address, the next "
+           "`dlrun ls`, `top`, `wait`, `submit --watch` or `notify --relay` on a login node sends "
+           "the message.",
    .example = "SLACK_URL"},
   {.path = "notify.webhook.url", FIELD(notify.webhook_url),
    .help = "Messages go to this address. A spec is a file that you may share, and the run keeps a "
@@ -166,8 +167,9 @@ inline constexpr KeyRow kRunKeys[] = {
            "missing.",
    .fallback = "the run's name", .example = "mnist"},
   {.path = "track.mlflow.secret", FIELD(track.mlflow_secret),
-   .help = "The server gets the token in this variable of your environment at submission, in the "
-           "header Authorization. The program does not get it.",
+   .help = "This key names a variable of your environment. dlrun sends the value that the "
+           "variable has at submission to the server, as the token in the header Authorization. "
+           "The program does not get the token.",
    .example = "MLFLOW_TRACKING_TOKEN"},
 
   {.path = "track.wandb.project", FIELD(track.wandb_project),
@@ -267,9 +269,9 @@ inline constexpr KeyRow kRunKeys[] = {
            "salloc.",
    .fallback = "sbatch", .example = "sbatch"},
   {.path = "submit.url", FIELD(submit.url),
-   .help = "slurmrestd listens at this address: unix:/PATH, http://127.0.0.1:PORT or "
-           "https://HOST[:PORT]. submit.via: slurmrestd needs this key, and a site file must list "
-           "the server.",
+   .help = "This is the address of slurmrestd: unix:/PATH, http://127.0.0.1:PORT or "
+           "https://HOST[:PORT]. The key is necessary if submit.via is slurmrestd. dlrun sends "
+           "nothing to a server that no site file lists.",
    .example = "unix:/run/slurmrestd/socket"},
   {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath,
    .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket needs "

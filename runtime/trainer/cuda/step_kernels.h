@@ -1,9 +1,9 @@
 #pragma once
-// CUDA kernels for conversions to and from bfloat16, and for most functions of Kernels<float>
-// (nn/kernels.h). cuBLAS computes the matrix products, and layer_loops.h has the sums of columns.
-// Each function queues a kernel on the stream and does not wait for it. Unless a comment says
-// otherwise, arrays are device memory with the contents that Kernels<float> defines for the
-// function of the same name.
+// CUDA kernels of a training step: for most functions of Kernels<float> (nn/kernels.h), and for
+// conversions to and from bfloat16. Two operations are elsewhere: cuBLAS computes the matrix
+// products, and layer_loops.h has the sums of columns. Each function here queues a kernel on the
+// stream and does not wait for it. Unless a comment says otherwise, arrays are device memory, and
+// their contents are as in the function of Kernels<float> with the same name.
 
 #include <cstddef>
 #include <cstdint>

@@ -3,10 +3,10 @@
 // "The MNIST database of handwritten digits"): an n-dimensional array of unsigned bytes,
 // plain or gzip-compressed.
 //
-//   offset  bytes
-//   0       0 0 TYPE N   TYPE: 0x08 for unsigned bytes; N: number of dimensions
-//   4       4 * N        the sizes, big-endian, slowest dimension first
-//   4+4N    product      the values, row-major
+//   offset     length            content
+//   0          4                 0, 0, the type (0x08: unsigned bytes), the number N of dimensions
+//   4          4 * N             N sizes, each 4 bytes, big-endian, slowest dimension first
+//   4 + 4 * N  product of sizes  the values, one byte each, row-major
 
 #include <cstddef>
 #include <cstdint>

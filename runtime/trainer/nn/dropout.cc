@@ -5,7 +5,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// The workspace holds the factor of each element, [n x width].
+/// The workspace holds the factor of each element: width per sample, [n x width] in all.
 template <typename T>
 class Dropout final : public Layer<T> {
  public:

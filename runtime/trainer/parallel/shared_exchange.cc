@@ -2,7 +2,8 @@
 // ranks' gradients directly from their memory, updates its part of the common parameters, and then
 // waits for the others. A rank updates the parameters piece by piece, in its own cache, and writes
 // each new piece with stores that bypass the cache (loops::copy_past_caches). The ranks exchange
-// only the step's sums and, if the norm of the gradients is limited, one number for this norm.
+// only ExchangeContext::step_sums (such as the sum of the losses) and, if the norm of the gradients
+// is limited, one number for this norm.
 
 #include <algorithm>
 

@@ -51,7 +51,7 @@ hold_container() { # IMAGE
   # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
   dlrun_messages=$(mktemp)
-  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
+  trap 'trap "" TERM; kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
   # Remove containers that killed jobs left behind, and the container of an earlier attempt of this job.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
@@ -68,12 +68,14 @@ hold_container() { # IMAGE
     tell_failure "$dlrun_messages"
   fi
   rm -f "$dlrun_messages"
-  trap 'others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143' TERM
+  trap 'trap "" TERM; others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143' TERM
   echo ready
   cat <&0 >/dev/null & # ends after the job's last program; TERM interrupts the wait
   wait "$!" || kill "$!" 2>/dev/null
   # Programs of the job may still be ending.
   while others >/dev/null; do sleep 0.5; done
+  # Slurm may send TERM to enroot, too, which would then leave a part of the container.
+  trap '' TERM
   enroot remove --force "$name"
 }
 coproc dlrun_holders {

@@ -46,7 +46,7 @@ hold_container() { # IMAGE
   # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
   dlrun_messages=$(mktemp)
-  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
+  trap 'trap "" TERM; kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
   # Remove containers that killed jobs left behind, and the container of an earlier attempt of this job.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
@@ -69,6 +69,8 @@ hold_container() { # IMAGE
   wait "$!" || kill "$!" 2>/dev/null
   # Programs of the job may still be ending.
   while others >/dev/null; do sleep 0.5; done
+  # Slurm may send TERM to enroot, too, which would then leave a part of the container.
+  trap '' TERM
   enroot remove --force "$name"
 }
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...

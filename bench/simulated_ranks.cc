@@ -1,7 +1,7 @@
-// Simulates the ranks of a large job for bench/leader. Lead starts this program in place of srun.
-// The program connects all ranks to lead with the agents' own code, from one process.
+// The program that bench/leader lets lead start in place of srun. It simulates all ranks of a large
+// job in one process, and connects them to lead with the agents' own code (simulated_job.h).
 //
-//   bench_leader_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS --results FILE
+//   bench_simulated_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS --results FILE
 //
 // settle: the pause before the measurement. watch: how long lead's processor time is measured.
 // Each simulated node has its own loopback address. The ranks join, send heartbeats as agents do,
@@ -32,7 +32,7 @@ constexpr rlim_t kOtherFiles = 64;  ///< descriptors that are not connections to
 
 Result<SimulationOptions> parse_options(const std::vector<std::string>& arguments) {
   constexpr const char* kUsage =
-      "usage: bench_leader_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS "
+      "usage: bench_simulated_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS "
       "--results FILE (lead starts this program; see bench/leader)";
   SimulationOptions options;
   for (std::size_t at = 0; at + 1 < arguments.size(); at += 2) {
@@ -112,6 +112,6 @@ Result<> simulate(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   const auto done = dlrun::agent::simulate(std::vector<std::string>(argv + 1, argv + argc));
   if (done) return 1;  // like srun, because a rank has died
-  std::fprintf(stderr, "bench_leader_ranks: %s\n", done.error().message.c_str());
+  std::fprintf(stderr, "bench_simulated_ranks: %s\n", done.error().message.c_str());
   return 2;
 }

@@ -1,8 +1,8 @@
 #pragma once
-// `dlrun-agent notify`, a helper process of lead. It sends the notices of one run, and the run's
-// values to an MLflow server. The helper writes each notice and each value into the run's folder
-// (common/notice_queue.h, common/mlflow.h) before it sends them. If the helper cannot send them,
-// another process can do so later. The helper ends soon after lead.
+// `dlrun-agent notify`, the helper process that sends for lead: the notices of one run (notify),
+// and the run's values to an MLflow server (track.mlflow). The helper writes each notice and each
+// value into the run's folder (common/notice_queue.h, common/mlflow.h) before it sends them. If the
+// helper cannot send them, another process can do so later. The helper ends soon after lead.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace dlrun::agent {
 
-struct NotifyHelperOptions {
+struct SendHelperOptions {
   std::filesystem::path run;  ///< absolute
 };
 
@@ -23,8 +23,8 @@ struct NotifyHelperOptions {
 /// command and the MLflow server), and then notices and values. Lead (notifier.h) writes these
 /// lines. Sends the notices and values. say: prints a line for the user; any thread calls it.
 /// Returns the exit code, always 0.
-[[nodiscard]] int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
-                                    const std::function<void(std::string_view)>& say);
+[[nodiscard]] int run_send_helper(const SendHelperOptions& options, const Env& env,
+                                  const std::function<void(std::string_view)>& say);
 
 /// Returns the last lines that the rank's program printed in this attempt, at most three. Leaves
 /// out blank lines and dlrun's own lines, and cuts long ones. Empty if the log cannot be read.

@@ -1,4 +1,4 @@
-#include "runtime/agent/notify_helper.h"
+#include "runtime/agent/send_helper.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -228,8 +228,8 @@ std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run, st
   return lines;
 }
 
-int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
-                      const std::function<void(std::string_view)>& say) {
+int run_send_helper(const SendHelperOptions& options, const Env& env,
+                    const std::function<void(std::string_view)>& say) {
   // Slurm and a terminal send their signals to all processes of the job. Lead ends this process by
   // closing its input.
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(number, SIG_IGN);
