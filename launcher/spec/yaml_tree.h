@@ -19,7 +19,8 @@ struct YamlPlace {
 };
 
 [[nodiscard]] YamlProblem yaml_problem(YamlPlace where, std::string message);
-/// As yaml_problem(), for a message into which the caller has put a part of the YAML text.
+/// Returns a problem whose message the caller has built with a part of the YAML text, which may be
+/// secret.
 [[nodiscard]] YamlProblem problem_that_shows_text(YamlPlace where, std::string message);
 
 /// Builds the tree. Every call that adds a node fails if the node would exceed the limits or has an

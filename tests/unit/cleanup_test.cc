@@ -132,6 +132,14 @@ struct CleanupFixture {
   }
 };
 
+/// Returns the request of `prune --keep-checkpoints --older-than 24h`.
+PruneRequest request_for_diagnostics() {
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24);
+  request.parts = RunParts::kDiagnostics;
+  return request;
+}
+
 }  // namespace
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run stays if its state is unknown or Slurm does not answer") {
@@ -325,9 +333,7 @@ TEST_CASE_FIXTURE(
   const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   put(run.path / "slurm-42.out", "word\n");
   RunInspector inspector(env);
-  PruneRequest request;
-  request.older_than = std::chrono::hours(24);
-  request.parts = RunParts::kDiagnostics;
+  PruneRequest request = request_for_diagnostics();
   const auto pruning = plan_pruning(env, inspector, request);
   REQUIRE(pruning.has_value());
   CHECK(cleanup_question(*pruning).starts_with(
@@ -364,10 +370,7 @@ TEST_CASE_FIXTURE(CleanupFixture,
   CHECK(rows[1][3].ends_with("B"));
   CHECK(rows[2][3] == "-");
   RunInspector inspector(env);
-  PruneRequest request;
-  request.older_than = std::chrono::hours(24);
-  request.parts = RunParts::kDiagnostics;
-  const auto pruning = plan_pruning(env, inspector, request);
+  const auto pruning = plan_pruning(env, inspector, request_for_diagnostics());
   REQUIRE(pruning.has_value());
   CHECK(cleanup_rows(*pruning)[0] == std::vector<std::string>{"RUN", "STATE", "FILES", "SIZE"});
 }
