@@ -1,5 +1,5 @@
-# Finds the libraries that every build needs; runtime/trainer/CMakeLists.txt finds oneDNN and OpenMP.
-# All are Debian packages; scripts/setup installs them.
+# Finds the libraries that every build needs. runtime/trainer/CMakeLists.txt finds oneDNN and
+# OpenMP. All are Debian packages, which scripts/setup installs.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Builds the documentation site with `mkdocs build --strict`, and checks every page: each link leads
-to a file of the site and to an anchor of it, and no page loads anything from another host.
+"""Builds the documentation site with `mkdocs build --strict`, and checks every page: each link
+leads to a file of the site and to an anchor of it, and no page loads anything from another host.
 
 usage: site_test.py MKDOCS
 """
