@@ -111,7 +111,7 @@ class SharedSum {
       : comm_(comm), count_(count), memory_(std::move(memory)) {}
 
   /// Returns `count`, rounded up to whole pages, so that the arrays of two ranks, which both ranks
-  /// write at the same time, share no page. The parts of the sum may share one.
+  /// write at the same time, share no page. The parts of the sum may share pages.
   static std::size_t round_up_to_pages(std::size_t count) {
     constexpr std::size_t kFloatsPerPage = 4096 / sizeof(float);
     return (count + kFloatsPerPage - 1) / kFloatsPerPage * kFloatsPerPage;

@@ -1,7 +1,7 @@
 // Measures the highest rates of one core. bench/trainer computes from them the floor of a training
 // step: the least time that it can take. Prints the rate of the core's fused multiply-adds in GF/s,
 // and the rate in GB/s at which the core reads four arrays and writes three of them back, as Adam
-// does. The arrays are as long as the model has parameters.
+// does. Each array has one element for each parameter of the model.
 //
 // usage: bench_floor NUMBER_OF_PARAMETERS
 

@@ -51,12 +51,12 @@ Result<> run_dlrun() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view what = argc == 2 ? argv[1] : "";
-  if (what != "raw" && what != "dlrun") {
+  const std::string_view variant = argc == 2 ? argv[1] : "";
+  if (variant != "raw" && variant != "dlrun") {
     std::fputs("usage: mpirun -n N bench_mpi_init raw|dlrun\n", stderr);
     return 2;
   }
-  const auto done = what == "raw" ? run_raw() : run_dlrun();
+  const auto done = variant == "raw" ? run_raw() : run_dlrun();
   if (done) return 0;
   std::fputs(("bench_mpi_init: " + done.error().message + "\n").c_str(), stderr);
   return 1;

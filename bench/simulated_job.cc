@@ -38,7 +38,7 @@ constexpr seconds kJoinLimit{120};       ///< longest time until all ranks have 
 constexpr seconds kDeathKnownLimit{20};  ///< longest time until all ranks know of the death
 /// Longest wait for all connections to close. If some connections are still open then, the
 /// simulation ends all the same, without a failure. A rank closes its connection when lead has
-/// answered its exit record. The limit is below 3 s, because lead kills its step 3 s after the
+/// answered its exit record. The limit is below 3 s, because lead kills this program 3 s after the
 /// death.
 constexpr milliseconds kClosedLimit{2500};
 constexpr std::size_t kProcLimitBytes = 64U << 10U;
@@ -156,8 +156,8 @@ class Simulation {
   LeadAccess lead_;
   EventLoop loop_;
   std::vector<SimulatedRank> ranks_;
-  using Due = std::pair<Clock::time_point, int>;
-  std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
+  using Timer = std::pair<Clock::time_point, int>;  ///< the time, and the number of the rank
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
 
   Phase phase_ = Phase::kJoining;
   Clock::time_point began_{}, phase_began_{};
@@ -165,7 +165,7 @@ class Simulation {
   Clock::time_point closed_last_{};  ///< when a connection was last closed
   int started_count_ = 0;            ///< ranks that have received Start
   int told_to_end_count_ = 0;        ///< ranks that have received End
-  int gone_count_ = 0;               ///< ranks whose connection is closed
+  int closed_count_ = 0;             ///< ranks whose connection is closed
   std::int64_t try_count_ = 0;       ///< tries to connect of all ranks
   std::string last_try_error_;
   ProcessorTime time_before_watching_{};  ///< lead's, at the beginning of Phase::kWatching
@@ -190,16 +190,16 @@ World Simulation::world_of(int number) const {
 
 void Simulation::schedule(SimulatedRank& rank, Clock::time_point when) {
   rank.due = when;
-  queue_.emplace(when, rank.number);
+  timers_.emplace(when, rank.number);
 }
 
-/// Handles timers that are due, at most kTimersPerRound of them. An entry of the queue is valid
-/// only if the rank still has the due time of the entry.
+/// Handles timers that are due, at most kTimersPerRound of them. A timer is valid only if the
+/// rank's `due` is still the time of the timer.
 void Simulation::handle_timers(Clock::time_point now) {
   for (int handled = 0;
-       handled < kTimersPerRound && !queue_.empty() && queue_.top().first <= now;) {
-    const auto [when, number] = queue_.top();
-    queue_.pop();
+       handled < kTimersPerRound && !timers_.empty() && timers_.top().first <= now;) {
+    const auto [when, number] = timers_.top();
+    timers_.pop();
     auto& rank = rank_at(number);
     if (rank.due != when) continue;
     on_timer(rank, now);
@@ -276,7 +276,8 @@ void Simulation::say_hello(SimulatedRank& rank, Clock::time_point now) {
                             .pid = 1000 + rank.number,
                             .port = rank.number == 0 ? kMasterPort : 0});
   schedule(rank, now + kBeatEvery);
-  // Messages that arrived together with lead's MAC are in the buffer already.
+  // The buffer may hold messages that arrived together with lead's MAC (message authentication
+  // code).
   if (rank.link) receive(rank);
 }
 
@@ -326,7 +327,7 @@ void Simulation::close(SimulatedRank& rank) {
   rank.watch.reset();
   rank.link.reset();
   rank.phase = RankPhase::kGone;
-  ++gone_count_;
+  ++closed_count_;
   closed_last_ = Clock::now();
 }
 
@@ -383,7 +384,7 @@ void Simulation::update_phase(Clock::time_point now) {
                                    told_to_end_count_, options_.ranks - 1,
                                    kDeathKnownLimit.count()));
       if (told_to_end_count_ < options_.ranks - 1) return;
-      if (gone_count_ < options_.ranks && now < phase_began_ + kClosedLimit) return;
+      if (closed_count_ < options_.ranks && now < phase_began_ + kClosedLimit) return;
       break;
     case Phase::kOver:
       return;
@@ -403,7 +404,7 @@ Result<> Simulation::begin_next_phase(Clock::time_point now) {
     measured_["system_s"] = after.system_s - time_before_watching_.system_s;
   } else if (phase_ == Phase::kDying) {
     measured_["death_s"] = seconds_between(phase_began_, told_last_);
-    measured_["gone"] = gone_count_;
+    measured_["gone"] = closed_count_;
     measured_["gone_s"] = seconds_between(phase_began_, closed_last_);
     DLRUN_TRY_ASSIGN(const auto peak, peak_bytes_of(lead_.pid));
     measured_["peak_bytes"] = peak;
@@ -422,8 +423,8 @@ Result<nlohmann::ordered_json> Simulation::run() {
   while (phase_ != Phase::kOver && !failure_) {
     constexpr milliseconds kLongestWait{20};
     auto wait = kLongestWait;
-    if (!queue_.empty()) {
-      const auto left = std::chrono::ceil<milliseconds>(queue_.top().first - Clock::now());
+    if (!timers_.empty()) {
+      const auto left = std::chrono::ceil<milliseconds>(timers_.top().first - Clock::now());
       wait = std::clamp(left, milliseconds(0), kLongestWait);
     }
     loop_.run_once(wait);

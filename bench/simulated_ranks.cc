@@ -92,15 +92,16 @@ Result<> raise_and_check_file_limit(int ranks) {
               ranks, wanted, limit.rlim_max);
 }
 
-/// Simulates the job that the arguments describe, and writes the measurements to its --results.
+/// Simulates the job that the arguments describe, and writes the measurements to the file of
+/// --results.
 Result<> simulate(const std::vector<std::string>& arguments) {
   DLRUN_TRY_ASSIGN(const auto options, parse_options(arguments));
   DLRUN_TRY_ASSIGN(const auto lead, lead_access(Env::of_process()));
   DLRUN_TRY(raise_and_check_file_limit(options.ranks));
   DLRUN_TRY(init_crypto());
   ignore_write_signals();
-  // Lead sends these signals to its step soon after a death, while this program still measures the
-  // remaining ranks.
+  // Lead sends these signals to this program soon after a death, when the measurement of the
+  // remaining ranks has not ended yet.
   for (const int signal : {SIGTERM, SIGQUIT}) ::signal(signal, SIG_IGN);
   DLRUN_TRY_ASSIGN(const auto measured, simulate_job(options, lead));
   return write_file_atomic(options.results, measured.dump() + "\n");

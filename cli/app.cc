@@ -88,9 +88,10 @@ bool has_text(const Error& error) {
   return !error.message.empty() || !error.diagnostics.empty();
 }
 
-/// Flushes standard output, and returns the exit code for the result of a command. If output was
-/// lost, and the command did not fail with a message: returns kExitReaderLeft if the reader is
-/// gone; otherwise prints an error and returns kExitFault.
+/// Flushes standard output, and returns the exit code for the result of a command. A command that
+/// failed with a message keeps its exit code even if output was lost. If any other command lost
+/// output, returns kExitReaderLeft if the reader is gone; otherwise prints an error and returns
+/// kExitFault.
 int finish_command(const Cli& cli, const Result<int>& code) {
   const bool has_message = !code && has_text(code.error());
   if (finish_output() || has_message) return code ? *code : exit_code_of(code.error().code);
@@ -141,7 +142,7 @@ Result<> open_log_of(const Cli& cli, const LogOptions& options) {
   return {};
 }
 
-/// Adds the option that chooses the host, which stands before the command's name. host: nullptr if
+/// Adds -H, which chooses the host. This option stands before the command's name. host: nullptr if
 /// the caller only describes the tree.
 void add_host_option(CLI::App& app, std::optional<std::string>* host) {
   app.add_option_function<std::string>(

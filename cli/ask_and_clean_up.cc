@@ -11,7 +11,7 @@ namespace dlrun {
 namespace {
 
 /// Asks whether the runs may be deleted. Fails if there is no terminal. If the answer is no, prints
-/// a note, and fails without a message, because the refusal is no mistake.
+/// a note, and fails without a message, because no is a valid answer.
 Result<> ask(const Cli& cli, const CleanupPlan& plan) {
   if (!is_input_terminal() || !is_error_terminal()) {
     return fail(Errc::kUsage,
@@ -28,7 +28,7 @@ Result<> ask(const Cli& cli, const CleanupPlan& plan) {
 }  // namespace
 
 void add_cleanup_options(Subcommand& command, CleanupOptions& options) {
-  command.flag("-y,--yes", options.is_yes, "Delete without a question");
+  command.flag("-y,--yes", options.skips_question, "Delete without a question");
   command.flag("--dry-run", options.is_dry_run, "List what would be deleted; delete nothing");
   command.flag("--json", options.is_json, "Print a JSON object");
 }
@@ -36,7 +36,7 @@ void add_cleanup_options(Subcommand& command, CleanupOptions& options) {
 Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector, const CleanupPlan& plan,
                              const CleanupOptions& options) {
   const bool shows_plan = !options.is_json && !plan.deletions.empty();
-  if (shows_plan && (options.is_dry_run || !options.is_yes)) {
+  if (shows_plan && (options.is_dry_run || !options.skips_question)) {
     print(cli, table(cleanup_rows(plan)));
     flush_output();
   }
@@ -45,7 +45,7 @@ Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector, const Clea
     print_note(cli, dry_run_text(plan));
     return kExitOk;
   }
-  if (!plan.deletions.empty() && !options.is_yes) DLRUN_TRY(ask(cli, plan));
+  if (!plan.deletions.empty() && !options.skips_question) DLRUN_TRY(ask(cli, plan));
   const CleanupListener listener{[&](const std::string& text) {
                                    if (!options.is_json) print(cli, "{}\n", text);
                                  },

@@ -29,8 +29,8 @@ struct Cli : Context {
   std::string commit;  ///< the result of built_commit()
 };
 
-/// The action of a parsed command line. Returns the exit code. An error without message and
-/// diagnostics means an interruption or a closed output; these need no message.
+/// The action of a parsed command line. Returns the exit code. An error with neither
+/// a message nor diagnostics means an interruption or a closed output; these need no message.
 using Action = std::function<Result<int>(Cli&)>;
 
 /// Adds one command to the tree. Sets `action` when the command line calls this command.

@@ -1,7 +1,7 @@
 #pragma once
-// Declares one command: its name, and its options and positionals with the variables that they set.
-// CLI11 does the parsing. Only command_line.cc and app.cc include CLI11's headers, because these
-// headers take longer to compile than a command's own code.
+// Classes with which a command declares its name, its options and positionals, and the variables
+// that these set. CLI11 does the parsing. Only command_line.cc and app.cc include CLI11's headers,
+// because these headers take longer to compile than a command's own code.
 
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +71,7 @@ class Subcommand {
     });
   }
 
-  /// Registers `call`, which the parsing of a command line runs if the line names this command.
+  /// Registers `call`. dlrun runs it when it parses a command line that calls this command.
   void on_parse(std::function<void()> call);
 
  private:

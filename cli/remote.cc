@@ -37,8 +37,7 @@ Result<std::optional<int>> run_host_call(const Cli& cli, const HostCall& call) {
 }
 
 int serve_remote_call(Cli& cli, std::string_view word) {
-  const auto outcome =
-      fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
+  const auto outcome = serve_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
   if (!outcome) return report_failure(cli, outcome.error());
   if (outcome->exit_code) return *outcome->exit_code;  // nothing is left to do in this process
   apply_request(*outcome, cli);
@@ -47,7 +46,7 @@ int serve_remote_call(Cli& cli, std::string_view word) {
     cli.colour_err = outcome->request.colour_err;
   }
   std::vector<const char*> argv;
-  for (const std::string& one : cli.argv) argv.push_back(one.c_str());
+  for (const std::string& argument : cli.argv) argv.push_back(argument.c_str());
   return run_cli(cli, static_cast<int>(argv.size()), argv.data());
 }
 

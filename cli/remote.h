@@ -1,6 +1,6 @@
 #pragma once
-// The two sides of `dlrun -H HOST COMMAND`: the machine of the user, and the host
-// (launcher/remote).
+// The two sides of `dlrun -H HOST COMMAND`: the user's machine and the host. launcher/remote does
+// the work of both.
 
 #include <optional>
 #include <string>

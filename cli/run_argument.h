@@ -10,11 +10,11 @@
 
 namespace dlrun {
 
-/// Returns the run that `text` names. launcher/runs/resolve.h lists the accepted forms.
+/// Returns the run for the argument `text`. launcher/runs/resolve.h lists the accepted forms.
 [[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text,
                                             IdStart accepted = IdStart::kAny);
 
-/// Returns the runs that the texts name. Fails at the first text that names no run.
+/// Returns the runs for the arguments. Fails at the first argument for which there is no run.
 [[nodiscard]] Result<std::vector<IndexEntry>> select_runs(const Cli& cli,
                                                           const std::vector<std::string>& texts);
 

@@ -16,7 +16,7 @@ namespace dlrun {
 namespace {
 
 /// Follows the run to its end. If request.is_foreground, an interruption cancels the run; otherwise
-/// it only ends the watching.
+/// the interruption only ends the watching.
 Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                               const AllocationRunRequest& request) {
   WatchOptions watch;

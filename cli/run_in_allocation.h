@@ -1,5 +1,5 @@
 #pragma once
-// Starts a spec in an allocation that the user already has, and prints or follows the run. The
+// Starts a run in an allocation that the user already has, and prints or follows the run. The
 // commands are `dlrun run --here` and `dlrun submit --in`.
 
 #include "cli/cli.h"
@@ -17,8 +17,8 @@ struct AllocationRunRequest {
   bool is_foreground = false;
 };
 
-/// Starts the run and prints it, or follows it to its end. With choices.is_dry_run, starts nothing
-/// and prints the script. Returns the exit code.
+/// Starts the run, and prints its id and files or follows it to its end. With choices.is_dry_run,
+/// starts nothing and prints the script. Returns the exit code.
 [[nodiscard]] Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& request);
 
 }  // namespace dlrun

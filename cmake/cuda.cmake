@@ -10,7 +10,7 @@ set(DLRUN_HAS_NCCL OFF)
 set(DLRUN_HAS_CUDNN OFF)
 
 # find_gpu_library(NAME HEADER WHAT): defines the target NAME and sets DLRUN_HAS_<NAME> if the
-# header and the library are found. WHAT names them in the error message.
+# header and the library are found. WHAT is the text for both in the error message.
 function(find_gpu_library name header what)
   string(TOUPPER ${name} upper)
   find_path(${upper}_INCLUDE_DIR ${header} HINTS ENV ${upper}_HOME ${CUDAToolkit_INCLUDE_DIRS}

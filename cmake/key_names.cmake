@@ -1,5 +1,6 @@
-# cmake "-DTABLE=a.h;b.h" -DOUTPUT=x.h -P key_names.cmake: writes the names of all keys in the files
-# of the key table into OUTPUT as a constant, so that the compiler can check a name in code.
+# cmake "-DTABLE=a.h;b.h" -DOUTPUT=x.h -P key_names.cmake: reads the key table in the files TABLE,
+# and writes the header OUTPUT with a constant that lists the names of all keys. With this list, the
+# compiler can check the name of a key in the code.
 set(rows "")
 foreach(file IN LISTS TABLE)
   file(READ ${file} table)

@@ -15,7 +15,6 @@
 #include "common/files.h"
 #include "common/hostlist.h"
 #include "common/json_lines.h"
-#include "common/notice.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 
@@ -65,7 +64,7 @@ bool lacks_final_newline(int fd) {
   return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
 }
 
-/// Appends the lines and syncs the file. First ends a torn line.
+/// Appends the lines and syncs the file. First ends an incomplete line.
 Result<> append_lines(const std::filesystem::path& file, std::string lines) {
   DLRUN_TRY_ASSIGN(const auto fd, open_to_append(file));
   if (lacks_final_newline(fd.get())) lines.insert(0, 1, '\n');

@@ -4,9 +4,9 @@
 //
 // Each line states that a node is bad until a given time, or that it is good again because a user
 // called `dlrun nodes --forget`. A writer appends all its lines with one write(2), so two
-// concurrent writers lose nothing. Readers skip a torn line, because its checksum is wrong. Lead
-// and `dlrun nodes --forget` write the file; submissions read it. Other users may be able to write
-// to the file, too. Readers therefore use only node names and bounded text from the file.
+// concurrent writers lose nothing. Readers skip an incomplete line, because its checksum is wrong.
+// Lead and `dlrun nodes --forget` write the file; submissions read it. Other users may have write
+// access to the file. Readers therefore use only node names and bounded text from the file.
 
 #include <chrono>
 #include <filesystem>

@@ -13,7 +13,7 @@ namespace dlrun {
 }
 
 /// Returns the number of characters in `text`. This number is the width of the text on a terminal
-/// if no character is wide. Combining characters count, too.
+/// if no character is wide. A combining character counts as one character.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
 /// Returns `text` if it has at most `kept` characters. Otherwise returns the first `kept`

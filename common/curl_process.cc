@@ -12,8 +12,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestAddress = 2048;
-constexpr std::size_t kLongestReply = 1U << 20U;
+constexpr std::size_t kLongestAddressBytes = 2048;
+constexpr std::size_t kLongestReplyBytes = 1U << 20U;
 constexpr std::chrono::seconds kConnectLimit{5};
 /// Time beyond curl's own limit after which dlrun kills curl.
 constexpr std::chrono::seconds kKillAfter{1};
@@ -57,8 +57,8 @@ std::string quoted_for_curl(std::string_view text) {
 
 /// Returns the meaning of curl's exit code. dlrun does not show curl's own messages, because they
 /// may contain the address.
-std::string problem_of(int code, std::chrono::seconds limit) {
-  switch (code) {
+std::string problem_of(int exit_code, std::chrono::seconds limit) {
+  switch (exit_code) {
     case 5:
       return "the name of the proxy cannot be resolved";
     case 6:
@@ -81,7 +81,7 @@ std::string problem_of(int code, std::chrono::seconds limit) {
     case 56:  // also if the proxy answers CONNECT with an error
       return "the connection ended before the reply, or the proxy refused the connection";
     default:
-      return fmt::format("curl ended with code {}", code);
+      return fmt::format("curl ended with code {}", exit_code);
   }
 }
 
@@ -90,8 +90,8 @@ std::string problem_of(int code, std::chrono::seconds limit) {
 std::string address_problem(std::string_view url) {
   if (!url.starts_with("https://") && !url.starts_with("http://"))
     return "the address does not start with https:// or http://";
-  if (url.size() > kLongestAddress)
-    return fmt::format("the address is longer than {} bytes", kLongestAddress);
+  if (url.size() > kLongestAddressBytes)
+    return fmt::format("the address is longer than {} bytes", kLongestAddressBytes);
   const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) {
     return c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '<' && c != '>';
   });
@@ -99,7 +99,7 @@ std::string address_problem(std::string_view url) {
     return R"(the address has a space, a control character, one of " \ < > or a character that is )"
            "not ASCII";
   const auto authority = authority_of(url);
-  if (authority.empty() || authority.starts_with(':')) return "the address names no host";
+  if (authority.empty() || authority.starts_with(':')) return "the address has no host";
   if (authority.find('@') != std::string_view::npos)
     return "the address has a user name; remove everything between :// and the host";
   const std::string host = lower_case(authority);
@@ -114,7 +114,7 @@ std::string address_problem(std::string_view url) {
 std::string curl_config(const CurlRequest& request, std::chrono::seconds limit) {
   std::string text = "silent\ngloboff\nproto = \"=http,https\"\n";
   text += fmt::format("connect-timeout = {}\nmax-time = {}\nmax-filesize = {}\n",
-                      std::min(kConnectLimit, limit).count(), limit.count(), kLongestReply);
+                      std::min(kConnectLimit, limit).count(), limit.count(), kLongestReplyBytes);
   text += "request = " + quoted_for_curl(request.method) + "\n";
   text += "user-agent = \"dlrun\"\n";
   for (const std::string& header : request.headers)
@@ -146,7 +146,7 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
   command.env = env;
   command.stdin_text = curl_config(request, limit);
   command.timeout = limit + kKillAfter;
-  command.output_limit_bytes = kLongestReply + 4096;
+  command.output_limit_bytes = kLongestReplyBytes + 4096;
   auto finished = run_command(command);
   CurlReply reply;
   if (!finished) {
@@ -160,13 +160,13 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
     reply.problem = problem_of(finished->exit_code, limit);
     return reply;
   }
-  const std::string last = finished->out.substr(end + 1);
-  const auto fields = split(last, ' ');
+  const std::string last_line = finished->out.substr(end + 1);  // "write-out" of curl_config()
+  const auto fields = split(last_line, ' ');
   reply.body = finished->out.substr(0, end);
   reply.status = static_cast<int>(parse_int(fields[0]).value_or(0));
   const bool has_sent = fields.size() == 2 && parse_double(fields[1]).value_or(0) > 0;
   if (finished->exit_code == kCurlReplyTooLarge)
-    reply.problem = fmt::format("the reply has more than {} bytes", kLongestReply);
+    reply.problem = fmt::format("the reply has more than {} bytes", kLongestReplyBytes);
   if (reply.status == 0) {
     reply.request_may_have_arrived = has_sent;
     reply.problem = problem_of(finished->exit_code, limit);

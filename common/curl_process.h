@@ -18,7 +18,7 @@ namespace dlrun {
 /// Returns the reason why dlrun refuses to send to this address; empty if dlrun accepts the
 /// address. The reason never contains the address, which may be a secret. Accepts http:// and
 /// https:// without a user name. Refuses link-local addresses and Google's metadata servers, where
-/// clouds offer the credentials of a machine. Also refuses an address that names no host, is longer
+/// clouds offer the credentials of a machine. Also refuses an address that has no host, is longer
 /// than 2048 bytes, or has characters that no valid address has.
 [[nodiscard]] std::string address_problem(std::string_view url);
 
@@ -34,20 +34,22 @@ struct CurlReply {
   std::string body{};
   /// True if the server may have received the request although there is no reply.
   bool request_may_have_arrived = false;
-  /// A sentence for people, without the address, if there is no reply or if the reply is too large
-  /// for `body`.
+  /// The reason why there is no reply, or why `body` is incomplete (the reply is too large). Does
+  /// not contain the address. Empty: no problem.
   std::string problem{};
 };
 
-/// The largest size in bytes of a body after it was quoted for curl's standard input: curl 7.88
-/// cuts the lines of its settings at 100 KiB.
+/// The largest size of a body, in bytes after quoting for curl's standard input. The body is in one
+/// line there, and curl 7.88 cuts lines at 100 KiB.
 inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 
 /// Sends the request and returns the reply. Follows no redirect, reads no configuration file of
 /// curl, and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two
-/// seconds after `limit`. Fails with kNotFound if there is no curl in the PATH of env, with
-/// kInvalid if address_problem() gives a reason, the request's body is too large, or a header has a
-/// control character, and with kIo if curl cannot be started.
+/// seconds after `limit`. Fails with
+/// - kNotFound if there is no curl in the PATH of env;
+/// - kInvalid if address_problem() gives a reason, the request's body is too large, or a header has
+///   a control character;
+/// - kIo if curl cannot be started.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);
 

@@ -1,5 +1,6 @@
 #pragma once
-// A problem with its place in a file, a command line or the environment, for the author of a spec.
+// A problem of a spec, and the line of a file, the option or the environment variable that causes
+// it.
 
 #include <memory>
 #include <string>
@@ -12,8 +13,8 @@ namespace dlrun {
 struct Origin {
   enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSetOption };
   Kind kind = Kind::kDefault;
-  /// kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSetOption: the argument
-  /// of --set, or another option that sets the key (--chain, --rehearse).
+  /// kFile, kSite, kPreset: the path of the file, as it was given; kEnv: the variable; kSetOption:
+  /// the argument of --set, or another option that sets the key (--chain, --rehearse).
   std::string source;
   int line = 0;    ///< from 1; 0: the source has no lines
   int column = 0;  ///< from 1

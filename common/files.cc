@@ -71,7 +71,7 @@ Result<> sync_directory(const fs::path& directory) {
 
 namespace {
 
-/// Writes and syncs a new file. shown_path: the file that error messages name.
+/// Writes and syncs a new file. shown_path: the path for error messages.
 Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode,
                       const fs::path& shown_path) {
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));

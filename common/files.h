@@ -65,9 +65,10 @@ class UniqueFd {
 /// this user may not read the directory, or if the file system cannot sync it. Fails with kIo.
 [[nodiscard]] Result<> sync_directory(const std::filesystem::path& directory);
 
-/// Returns the name in the folder of a missing file of which the missing name may be a misspelling
-/// (nearest()). Considers only the names that `accepts` accepts, and at most 10,000 entries of the
-/// folder. Returns nullopt if there is none, or if the folder cannot be read.
+/// Returns the file name that the user probably meant instead of `missing`: the most similar name
+/// in the same folder (nearest()). Ignores files for which `accepts` returns false, and reads at
+/// most 10,000 entries of the folder. Returns nullopt if no name is similar enough, or if the
+/// folder cannot be read.
 [[nodiscard]] std::optional<std::string> similar_name_beside(
     const std::filesystem::path& missing,
     const std::function<bool(const std::filesystem::path&)>& accepts);

@@ -155,7 +155,7 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
     }
     node_count += count;
     if (node_count > limit) {
-      return fail(Errc::kInvalid, "node list '{}' names more than {} nodes",
+      return fail(Errc::kInvalid, "node list '{}' has more than {} nodes",
                   printable(expression.substr(0, kShownBytes)), limit);
     }
     names.push_back(std::move(pieces));

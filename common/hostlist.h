@@ -14,7 +14,7 @@ namespace dlrun {
 /// Returns the nodes of a list in the order of the list, with duplicates, as `scontrol show
 /// hostnames` does. If a name has several brackets, the last bracket varies fastest. An empty text
 /// has no nodes. Fails with kInvalid if the list is malformed, longer than 1 MiB, or has more than
-/// `limit` nodes, before it allocates memory for the nodes.
+/// `limit` nodes. Checks this before it allocates memory for the nodes.
 [[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view expression,
                                                                std::size_t limit = 100'000);
 

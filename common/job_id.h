@@ -24,8 +24,8 @@ struct JobId {
   friend bool operator==(const JobId&, const JobId&) = default;
 };
 
-/// A job that runs on one machine without Slurm. The kernel reuses pids, so the start time is
-/// needed, too.
+/// A job that runs on one machine without Slurm. The kernel reuses pids, so a pid identifies a
+/// process only together with the start time.
 struct LocalJob {
   std::string host;
   pid_t pid = -1;
@@ -38,8 +38,9 @@ struct LocalJob {
 /// Splits HOST:PID:START. Returns nullopt for any other text, and for a pid that is 0 or too large.
 [[nodiscard]] std::optional<LocalJob> parse_local_job(std::string_view text);
 
-/// Returns true for a value that can follow -M: names of letters, digits, '_', '.' and '-',
-/// separated by commas. No name may start with '-'. The empty text is the default cluster.
+/// Returns true for a value of Slurm's option -M, a list of clusters: names of letters, digits,
+/// '_', '.' and '-', separated by commas. No name may start with '-'. The empty text is the default
+/// cluster.
 [[nodiscard]] bool is_cluster_list(std::string_view text);
 
 /// Fails with kInvalid if the id is not a Slurm job id (for kLocalCluster: not a local job's id),

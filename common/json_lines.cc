@@ -57,7 +57,7 @@ CheckedLines parse_checked_lines(std::string_view text) {
   while (offset < text.size()) {
     const std::size_t end = text.find('\n', offset);
     if (end == std::string_view::npos) {
-      lines.has_torn_tail = true;
+      lines.has_incomplete_end = true;
       break;
     }
     if (auto object = parse_checked_line(text.substr(offset, end - offset))) {
@@ -70,7 +70,7 @@ CheckedLines parse_checked_lines(std::string_view text) {
     }
     offset = end + 1;
   }
-  if (damaged_since_valid > 0) lines.has_torn_tail = true;
+  if (damaged_since_valid > 0) lines.has_incomplete_end = true;
   return lines;
 }
 

@@ -2,8 +2,8 @@
 // JSON Lines with a checksum in every line, for logs that must survive an interrupted write.
 //
 // A line is {"...":...,"crc":"89abcdef"}. The value of crc is the CRC-32 (zlib's polynomial) of the
-// line's bytes before `,"crc":`, as eight lower-case hex digits. The torn tail of a file consists
-// of the lines at its end that have a wrong checksum or no newline.
+// line's bytes before `,"crc":`, as eight lower-case hex digits. The incomplete end of a file
+// consists of the lines at its end that have a wrong checksum or no newline.
 
 #include <sys/types.h>
 
@@ -36,11 +36,12 @@ namespace dlrun {
 
 struct CheckedLines {
   std::vector<nlohmann::ordered_json> objects;  ///< in the order of the file, "crc" removed
-  /// Offset of the end of the last good line; a writer cuts off the torn tail, which begins here.
+  /// Offset of the end of the last good line; a writer cuts off the incomplete end, which begins
+  /// here.
   std::size_t checked_end = 0;
   /// Number of skipped lines with wrong checksums before the last good line.
   std::size_t damaged_line_count = 0;
-  bool has_torn_tail = false;
+  bool has_incomplete_end = false;
 };
 
 /// Parses lines. Skips damaged lines, and counts those before the last good line. Never fails. Use
@@ -64,7 +65,8 @@ class LineReader {
   /// more than kLongestLineBytes are skipped and counted.
   [[nodiscard]] std::optional<std::string_view> next();
 
-  /// Offsets in the file of the line that next() returned last, and of the line after it.
+  /// The offset in the file of the line that the latest call of next() returned, and the offset
+  /// after the newline of this line.
   [[nodiscard]] off_t line_begin() const { return line_offset_; }
   [[nodiscard]] off_t line_end() const { return next_offset_; }
   [[nodiscard]] std::size_t long_line_count() const { return long_line_count_; }
@@ -77,7 +79,10 @@ class LineReader {
   bool fill();
 
   int fd_;
-  off_t at_, line_offset_, next_offset_, end_;
+  off_t at_;                  ///< offset in the file of the next byte to read
+  off_t line_offset_;         ///< line_begin()
+  off_t next_offset_;         ///< line_end()
+  off_t end_;                 ///< end of the range
   std::string buffer_;        ///< bytes of the file up to offset at_
   std::size_t begin_ = 0;     ///< offset of the next line in buffer_
   std::size_t size_ = 0;      ///< number of bytes in buffer_
@@ -87,9 +92,9 @@ class LineReader {
 };
 
 /// Returns the end offset of the file's last line with a correct checksum. The bytes after this
-/// line are a torn tail, which a writer cuts off before it appends. Returns 0 if there is no such
-/// line. Reads only the last 4 MiB of the file if they contain such a line.
-/// size: the file's size in bytes.
+/// line are an incomplete end, which a writer cuts off before it appends. Returns 0 if there is no
+/// such line. Reads only the last 4 MiB of the file if they contain such a line. size: the file's
+/// size in bytes.
 [[nodiscard]] off_t end_of_checked_lines(int fd, off_t size);
 
 }  // namespace dlrun

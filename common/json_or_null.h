@@ -1,5 +1,6 @@
 #pragma once
-// Writes unknown values as null in dlrun's JSON; see cli/OUTPUT.md.
+// Converts values to JSON: an unknown value (an empty text, or nullopt) becomes null; see
+// cli/OUTPUT.md.
 
 #include <optional>
 #include <string_view>

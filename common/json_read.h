@@ -1,7 +1,7 @@
 #pragma once
-// Reads fields of untrusted JSON (common/bounded_json.h parses it). A field of the wrong type
-// counts as missing. For a missing field, text() returns "", boolean() returns false, and integer()
-// and number() return nullopt. No function throws.
+// Reads fields of untrusted JSON (common/bounded_json.h parses it), and writes JSON as text
+// (dump()). A field of the wrong type counts as missing. For a missing field, text() returns "",
+// boolean() returns false, and integer() and number() return nullopt. No function throws.
 
 #include <cstdint>
 #include <optional>

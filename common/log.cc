@@ -39,8 +39,8 @@ namespace {
 
 constexpr std::string_view kMask = "***";
 constexpr std::size_t kLongestValueBytes = 4096;
-/// Minimum length of a variable's value that the log hides. A shorter value may be a number or a
-/// part of common words, which would then be hidden everywhere.
+/// The log hides the value of a variable only if the value has at least this length. A shorter
+/// value may be a number or a part of common words, which would then be hidden everywhere.
 constexpr std::size_t kShortestSecretBytes = 4;
 
 /// Writes "2026-11-23T16:20:01.123Z info dlrun[1234]: MESSAGE".
@@ -181,8 +181,8 @@ std::string mask_assignment(const std::string& word) {
   return word;
 }
 
-/// Masks everything after the first '=' of NAME=VALUE[,NAME=VALUE...]. The later names are masked,
-/// too, because a value may contain commas.
+/// Masks everything after the first '=' of NAME=VALUE[,NAME=VALUE...]. Also masks the later
+/// names, because a value may contain commas.
 std::string mask_values(std::string_view assignments) {
   const std::size_t equals = assignments.find('=');
   if (equals == std::string_view::npos) return std::string(assignments);

@@ -5,8 +5,9 @@
 // People read the log to find the cause of a problem. The log is off by default; a call then costs
 // one comparison. Results, errors and warnings on stdout and stderr do not use the log.
 //
-// A process has one log. Its state is global, because low-level functions such as run_command()
-// also write to it. All functions may be called from any thread. Only log.cc includes spdlog.
+// A process has one log. The state of the log is global, because low-level functions such as
+// run_command() also write to the log. All functions may be called from any thread. Only log.cc
+// includes spdlog.
 
 #include <atomic>
 #include <chrono>
@@ -37,8 +38,7 @@ enum class LogLevel {
 /// The level and the file of a log.
 struct LogSetting {
   LogLevel level = LogLevel::kOff;
-  /// Empty: standard error. If DLRUN_LOG names no file, prepare_job_log() sets a file of the
-  /// run.
+  /// Empty: standard error. If DLRUN_LOG has no file, prepare_job_log() sets a file of the run.
   std::string file{};
 };
 
@@ -47,10 +47,9 @@ struct LogSetting {
 [[nodiscard]] Result<LogSetting> parse_log_setting(std::string_view text);
 
 /// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
-/// DLRUN_LOG has a level other than off and names no file, uses run/debug/`file_name` and makes the
-/// folder run/debug. run: the run's directory. If DLRUN_LOG names no file and `run` is empty, the
-/// setting has no file, and the log goes to standard error. Fails as parse_log_setting() does, and
-/// with kIo if the folder cannot be made.
+/// DLRUN_LOG has a level other than off but no file, sets the file run/debug/`file_name` and makes
+/// the folder run/debug. run: the run's directory; if it is empty, sets no file, and the log goes
+/// to standard error. Fails as parse_log_setting() does, and with kIo if the folder cannot be made.
 [[nodiscard]] Result<LogSetting> prepare_job_log(const Env& env, const std::filesystem::path& run,
                                                  std::string_view file_name);
 
@@ -67,8 +66,8 @@ struct LogSetting {
 /// Writes one whole line, which ends in a newline.
 using LogWriter = std::function<void(std::string line)>;
 
-/// Opens the log of this process. Each line names `program` ("dlrun", "lead", "rank 3"). Without a
-/// file the lines go to standard error. Appends to the file, or creates the file with mode 0600.
+/// Opens the log of this process. Each line contains `program` ("dlrun", "lead", "rank 3"). Without
+/// a file the lines go to standard error. Appends to the file, or creates the file with mode 0600.
 /// Each line is one write, so several processes may use one file. Hides the value of each variable
 /// of `env` if is_secret_name() accepts the variable's name. Does not hide values of less than four
 /// bytes, because they may be parts of other words. Fails with kIo, or with kInvalid if the file is
@@ -149,7 +148,7 @@ inline void log_fields(LogLevel level, std::string_view message, std::span<const
 }
 
 /// Logs the wait for a lock: one line when the wait starts, and one line when the wait ends. If a
-/// process hangs, its log thus names the lock.
+/// process hangs, its log thus shows the file of the lock.
 class LockWaitLog {
  public:
   explicit LockWaitLog(std::filesystem::path file) : file_(std::move(file)) {}

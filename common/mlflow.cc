@@ -13,7 +13,6 @@
 #include "common/file_and_owner.h"
 #include "common/files.h"
 #include "common/json_read.h"
-#include "common/notice.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 
@@ -27,15 +26,15 @@ constexpr const char* kValuesFile = "mlflow.jsonl";
 constexpr const char* kStateFile = "mlflow.state";
 constexpr const char* kRunTag = "dlrun.run";
 /// A server takes 1000 values in one request. But dlrun may repeat any request, and the server may
-/// then have some of its values already. MLflow 2.17 skips such values only if they are among the
+/// then already have some of these values. MLflow 2.17 skips such values only if they are among the
 /// first 100 values of a request; otherwise it refuses the whole request. Therefore no request has
 /// more than 100 values.
 constexpr std::size_t kMostValuesPerRequest = 100;
 /// A server takes 100 parameters in one request, 250 characters in a name, and 500 characters in
 /// the value of a parameter. MLflow 2.8 and later take 6000 characters in a value.
 constexpr std::size_t kMostParametersPerRequest = 100, kLongestName = 250, kLongestParameter = 500;
-/// A request is sent when its parameters have this size.
-constexpr std::size_t kParameterBytes = 30U << 10U;
+/// The collected parameters are sent when they have this size.
+constexpr std::size_t kParameterBytesPerRequest = 30U << 10U;
 constexpr std::size_t kChunkBytes = 256U << 10U;  ///< most bytes of mlflow.jsonl in one read
 constexpr std::size_t kLargestJsonFileBytes = 4U << 20U;
 
@@ -97,7 +96,7 @@ class MlflowClient {
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// Returns the id of the server's run for this run. Creates the run and its experiment if they do
+  /// Returns the id of the run on the server. Creates the run and its experiment there if they do
   /// not exist. Returns an empty text on failure.
   [[nodiscard]] std::string find_or_create_run();
   /// Sends values, parameters and tags in one request. Returns false on failure.
@@ -281,7 +280,7 @@ bool send_parameters_and_job_tags(MlflowClient& client, const MlflowRun& mlflow_
     if (at.key().size() > kLongestName) continue;
     params.push_back(key_value_json(at.key(), at->get_ref<const std::string&>()));
     bytes += json_read::dump(params.back()).size();
-    if (params.size() < kMostParametersPerRequest && bytes < kParameterBytes) continue;
+    if (params.size() < kMostParametersPerRequest && bytes < kParameterBytesPerRequest) continue;
     bytes = 0;
     if (!client.log_batch(run_id, MlflowJson::array(), std::exchange(params, MlflowJson::array()),
                           MlflowJson::array()))
@@ -336,8 +335,8 @@ Result<std::optional<std::int64_t>> end_of_line(int fd, std::int64_t offset) {
 }
 
 /// Moves the offset state.sent_bytes past a line that does not fit into kChunkBytes, and counts the
-/// line in state.skipped_lines. Does nothing if the line fits: its end was then written after the
-/// caller read the file. Returns false if the line has no end yet. Fails with kIo.
+/// line in state.skipped_lines. Does nothing if the line fits: its writer has then completed it
+/// after the caller read the file. Returns false if the line has no end yet. Fails with kIo.
 Result<bool> skip_long_line(int fd, SyncState& state) {
   DLRUN_TRY_ASSIGN(const auto end, end_of_line(fd, state.sent_bytes));
   if (!end) return false;
@@ -358,15 +357,15 @@ Result<bool> send_next_lines(MlflowClient& client, int fd, SyncState& state,
   DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent_bytes));
   if (text.empty()) return skip_long_line(fd, state);
   MlflowJson metrics = MlflowJson::array();
-  std::int64_t taken = 0;
+  std::int64_t taken_bytes = 0;
   MlflowJson end;
   for (const auto line : split(text, '\n')) {
-    if (static_cast<std::size_t>(taken) >= text.size()) break;
+    if (static_cast<std::size_t>(taken_bytes) >= text.size()) break;
     const auto object = json_read::object_of(line);
     MlflowJson values = MlflowJson::array();
     if (object) add_values(*object, values);
     if (!metrics.empty() && metrics.size() + values.size() > kMostValuesPerRequest) break;
-    taken += static_cast<std::int64_t>(line.size()) + 1;
+    taken_bytes += static_cast<std::int64_t>(line.size()) + 1;
     for (auto& value : values) metrics.push_back(std::move(value));
     if (object && object->contains("status")) {
       end = *object;
@@ -378,9 +377,9 @@ Result<bool> send_next_lines(MlflowClient& client, int fd, SyncState& state,
       !client.log_batch(state.run_id, std::move(metrics), MlflowJson::array(), MlflowJson::array()))
     return false;
   if (!end.is_null() && !client.set_status(state.run_id, end)) return false;
-  state.sent_bytes += taken;
+  state.sent_bytes += taken_bytes;
   values_sent += count;
-  return taken > 0;
+  return taken_bytes > 0;
 }
 
 Result<> save_state(const std::filesystem::path& folder, const SyncState& state) {
@@ -463,7 +462,7 @@ Result<bool> MlflowRecord::has_end() const {
     return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   const auto begin = std::max<off_t>(info.st_size - static_cast<off_t>(kChunkBytes), 0);
   DLRUN_TRY_ASSIGN(std::string tail, bytes_from(file->get(), begin));
-  tail.resize(tail.rfind('\n') + 1);  // without a torn line; npos + 1 is 0
+  tail.resize(tail.rfind('\n') + 1);  // without an incomplete line; npos + 1 is 0
   if (!tail.empty()) tail.pop_back();
   const auto object = json_read::object_of(tail.substr(tail.rfind('\n') + 1));
   return object && object->contains("status");
@@ -489,7 +488,7 @@ Result<> MlflowRecord::append(const std::string& line, std::size_t limit_bytes) 
   if (info.st_size > static_cast<off_t>(limit_bytes))
     return fail(Errc::kRefused, "{}: larger than {} bytes", printable(path.string()), limit_bytes);
   // If an earlier writer was killed in the middle of a line, or the disk was full, the file ends
-  // with a torn line. A newline before the new line separates the two.
+  // with an incomplete line. A newline before the new line separates the two.
   char last = '\n';
   if (info.st_size > 0 && ::pread(file.get(), &last, 1, info.st_size - 1) < 0)
     return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
@@ -536,12 +535,12 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
     state.run_id = client.find_or_create_run();
     if (!state.run_id.empty()) save();
   }
-  report.run_id = state.run_id;
+  report.mlflow_run_id = state.run_id;
   if (!state.run_id.empty() && !state.has_params) {
     state.has_params = send_parameters_and_job_tags(client, *mlflow_run, state.run_id, run_);
     if (state.has_params) save();
   }
-  // The command that has submitted the job may write provenance.json only after the job's start.
+  // provenance.json may not exist yet: the submitting command may write it after the job's start.
   if (state.has_params && !state.has_origin) {
     auto tags = origin_tags(run_);
     state.has_origin = !tags.empty() && client.log_batch(state.run_id, MlflowJson::array(),

@@ -1,6 +1,6 @@
 #pragma once
 // Sends the record of a run to an MLflow server (track.mlflow) over its REST API 2.0. The folder
-// RUN/track, which only its owner can enter, holds the values that are to be sent:
+// RUN/track, which only its owner can enter, holds these files:
 //
 //   mlflow.json    the server and the run, MlflowRun; written once
 //   mlflow.jsonl   the values, one JSON object per line: {"t": ms, "step": N, "m": {NAME: NUMBER}},
@@ -59,9 +59,9 @@ inline constexpr std::chrono::seconds kMlflowRequestLimit{5};
 struct SyncReport {
   std::size_t values_sent = 0;  ///< values that the server got in this call
   bool is_complete = true;      ///< the server has the whole record
-  std::string run_id{};  ///< the id of the run on the server; empty: the server has no run for this
-                         ///< record yet
-  std::string problem{};  ///< the reason why the server lacks values; contains no secret
+  std::string mlflow_run_id{};  ///< the id of the run on the server; empty: the server has no run
+                                ///< for this record yet
+  std::string problem{};        ///< the reason why the server lacks values; contains no secret
 };
 
 /// The end that sync() adds to a record without an end. A record lacks its end, for example, if
@@ -94,11 +94,10 @@ class MlflowRecord {
   /// sends the parameters, the tags, the values in batches, and the end. token: for the header
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
   /// Only one process sends at a time. If another process is sending, the report has a problem. On
-  /// a file system without locks, two processes may send at the same time. Values that both send
-  /// are like values that are sent again (see above). The server may also make two runs for a
-  /// record that has no run there yet. missing_end: sync() first adds this end to mlflow.jsonl,
-  /// unless has_end(). Pass an end only after all processes of the job have ended. limit: the
-  /// longest time for one request.
+  /// a file system without locks, two processes may send at the same time. The server may then
+  /// make two runs for this record, and a value may appear twice, as described above.
+  /// missing_end: sync() first adds this end to mlflow.jsonl, unless has_end(). Pass an end only
+  /// after all processes of the job have ended. limit: the longest time for one request.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {},
@@ -110,8 +109,8 @@ class MlflowRecord {
  private:
   /// Adds the end to mlflow.jsonl unless has_end(). The caller holds the lock.
   [[nodiscard]] Result<> add_missing_end(const MissingEnd& end) const;
-  /// Appends a line to mlflow.jsonl in one write. If the file ends with a torn line, first ends
-  /// that line. Fails with kRefused if the file is larger than limit_bytes.
+  /// Appends a line to mlflow.jsonl in one write. If the file ends with an incomplete line, first
+  /// ends that line. Fails with kRefused if the file is larger than limit_bytes.
   [[nodiscard]] Result<> append(const std::string& line, std::size_t limit_bytes) const;
 
   std::filesystem::path run_, folder_;

@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestMessage = 1000;
+constexpr std::size_t kLongestMessageBytes = 1000;
 constexpr std::size_t kMostLastLines = 5;  ///< lines of Notice::last_words
 /// Limit in bytes for a message to Discord, which refuses more than 2000 characters.
 constexpr std::size_t kLongestForDiscord = 1900;
@@ -96,12 +96,6 @@ std::string_view words_about(const std::string& occasion) {
 
 }  // namespace
 
-std::string cut_text(std::string_view text, std::size_t bytes) {
-  if (text.size() <= bytes) return std::string(text);
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0U) == 0x80U) --bytes;
-  return std::string(text.substr(0, bytes));
-}
-
 nlohmann::ordered_json Notice::to_json() const {
   nlohmann::ordered_json object{{"event", occasion},  {"run", run},   {"job", job},
                                 {"cluster", cluster}, {"time", time}, {"attempt", attempt},
@@ -148,7 +142,7 @@ std::string Notice::text() const {
                          one_line(cluster, 100));
   }
   lines += "\n";
-  if (!message.empty()) lines += one_line(message, kLongestMessage) + "\n";
+  if (!message.empty()) lines += one_line(message, kLongestMessageBytes) + "\n";
   if (rank) {
     lines += fmt::format("Rank {}", *rank);
     if (!component.empty()) lines += " of component " + one_line(component, 100);

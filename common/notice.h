@@ -1,6 +1,7 @@
 #pragma once
 // A notice to people about a run (notify): its content, its text, and the message for a webhook.
-// Lead makes notices. Lead's helper process sends them, or later a command of dlrun does.
+// Lead, the agent that starts and watches the ranks, makes notices. Lead's helper process sends
+// them, or later a command of dlrun does.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace dlrun {
 
-/// The occasions of a notice, as notify.on names them.
+/// The values of notify.on: the occasions of a notice.
 inline constexpr std::array<std::string_view, 6> kNoticeOccasions{
     "started", "completed", "failed", "cancelled", "restarted", "hang"};
 /// The occasions if notify.on is not given.
@@ -34,7 +35,7 @@ struct Notice {
   std::vector<std::string> last_words{};  ///< the last lines of the rank's output
 
   [[nodiscard]] nlohmann::ordered_json to_json() const;
-  /// Reads the object of to_json(). A field that is missing or has the wrong type is empty.
+  /// Reads an object made by to_json(). A field that is missing or has the wrong type is empty.
   [[nodiscard]] static Notice of_json(const nlohmann::ordered_json& object);
 
   /// Returns the notice in one line: "mnist-4711 failed".
@@ -45,16 +46,13 @@ struct Notice {
 
 /// Returns the message in the form of the service at the address: {"text": ...} for Slack,
 /// Mattermost, Rocket.Chat and Teams, {"content": ...} for Discord, and an object with all fields
-/// of the notice for any other address. A path that ends with "/slack" means Slack's form, and a
-/// path with "/hooks/" that of Mattermost and Rocket.Chat. In the messages to these services, text
-/// from a program cannot mention people or groups, as with "@all".
+/// of the notice for any other address. A path that ends with "/slack" selects Slack's form. A path
+/// with "/hooks/" selects the form of Mattermost and Rocket.Chat. In the messages to these
+/// services, "@all" and other mentions in a program's text notify nobody.
 [[nodiscard]] std::string webhook_body(std::string_view url, const Notice& notice);
 
 /// Returns the words of notify.command with {subject}, {run}, {job} and {event} replaced.
 [[nodiscard]] std::vector<std::string> notice_command(const std::vector<std::string>& words,
                                                       const Notice& notice);
-
-/// Returns the beginning of a text: at most this number of bytes, and only whole characters.
-[[nodiscard]] std::string cut_text(std::string_view text, std::size_t bytes);
 
 }  // namespace dlrun

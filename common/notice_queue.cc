@@ -30,8 +30,8 @@ constexpr std::string_view kWebhookEnding = ".webhook", kCommandEnding = ".comma
 constexpr std::string_view kClaimedEnding = ".claimed", kRefusedEnding = ".refused",
                            kUnconfirmedEnding = ".unconfirmed";
 constexpr const char* kAddressFile = "address";
-constexpr std::size_t kLargestFile = 64U << 10U;
-constexpr std::size_t kDigitsOfTime = 13;
+constexpr std::size_t kLargestNoticeFileBytes = 64U << 10U;
+constexpr std::size_t kDigitsOfTime = 13;  ///< milliseconds since 1970, in a file's name
 
 /// The result of one attempt to send a notice.
 enum class Outcome { kSent, kNotSent, kUnconfirmed, kRefused };
@@ -175,9 +175,10 @@ std::vector<std::string> NoticeQueue::names_with(std::string_view ending) const 
   return names;
 }
 
-Result<std::string> NoticeQueue::read_own(const std::string& name) const {
+Result<std::string> NoticeQueue::read_own_file(const std::string& name) const {
   DLRUN_TRY(check_folder());
-  DLRUN_TRY_ASSIGN(auto file, read_file_and_owner(folder_ / name, kLargestFile, Links::kRefuse));
+  DLRUN_TRY_ASSIGN(auto file,
+                   read_file_and_owner(folder_ / name, kLargestNoticeFileBytes, Links::kRefuse));
   if (file.owner != ::geteuid())
     return fail(Errc::kInvalid, "{}: belongs to another user",
                 printable((folder_ / name).string()));
@@ -196,7 +197,7 @@ Result<> NoticeQueue::put(const Notice& notice, const NoticeTargets& targets) co
   if (!targets.webhook.empty()) {
     DLRUN_TRY(write_file_atomic(folder_ / (stem + std::string(kWebhookEnding)),
                                 json_read::dump(object), 0600));
-    if (read_own(kAddressFile).value_or("") != targets.webhook)
+    if (read_own_file(kAddressFile).value_or("") != targets.webhook)
       DLRUN_TRY(write_file_atomic(folder_ / kAddressFile, targets.webhook, 0600));
   }
   if (!targets.command.empty()) {
@@ -222,14 +223,14 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
       // If the file is gone, another sender has claimed it.
       if (::rename((folder_ / name).c_str(), claimed.c_str()) != 0) continue;
       Delivery delivery{Outcome::kRefused, "the notice is damaged or cannot be read"};
-      const auto text = read_own(name + std::string(kClaimedEnding));
+      const auto text = read_own_file(name + std::string(kClaimedEnding));
       const auto object = text ? json_read::object_of(*text) : std::nullopt;
       const auto words = object ? argv_in(*object) : std::vector<std::string>();
       if (is_expired(name)) {
         delivery.problem = "the notice is older than three days";
       } else if (object && is_webhook) {
-        delivery =
-            send_to_webhook(env, read_own(kAddressFile).value_or(""), Notice::of_json(*object));
+        delivery = send_to_webhook(env, read_own_file(kAddressFile).value_or(""),
+                                   Notice::of_json(*object));
       } else if (object && !words.empty()) {
         delivery = run_notice_command(env, words, json_read::text(*object, "directory"),
                                       Notice::of_json(*object));
@@ -253,7 +254,7 @@ bool NoticeQueue::needs_address() const {
 }
 
 void NoticeQueue::remove_address() const {
-  const auto address = read_own(kAddressFile);
+  const auto address = read_own_file(kAddressFile);
   if (!address || ::unlink((folder_ / kAddressFile).c_str()) != 0) return;
   // Meanwhile, put() may have added a notice, and not written the address because it still existed.
   if (needs_address()) std::ignore = write_file_atomic(folder_ / kAddressFile, *address, 0600);
@@ -270,7 +271,7 @@ std::vector<QueuedNotice> NoticeQueue::list() const {
     for (const std::string_view state :
          {std::string_view(), kClaimedEnding, kRefusedEnding, kUnconfirmedEnding}) {
       for (const std::string& name : names_with(std::string(way) + std::string(state))) {
-        const auto text = read_own(name);
+        const auto text = read_own_file(name);
         const auto object = text ? json_read::object_of(*text) : std::nullopt;
         found[name] = {std::string(way.substr(1)),
                        state.empty() ? "waiting" : std::string(state.substr(1)),

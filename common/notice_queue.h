@@ -35,13 +35,15 @@ struct NoticeTargets {
   [[nodiscard]] bool is_given() const { return !webhook.empty() || !command.empty(); }
 };
 
+/// How many notices were sent, how many became unconfirmed or refused, and how many wait
+/// afterwards.
 struct SendReport {
   std::size_t sent = 0, waiting = 0, unconfirmed = 0, refused = 0;
-  std::string problem{};  ///< the last reason why a notice was not sent; empty: none
+  std::string problem{};  ///< why the latest unsent notice was not sent; empty: none
 };
 
-/// The ways of sending that a sender uses. The queue of a run that somebody copied from another
-/// user may name any command, so `dlrun notify --relay` runs commands only of runs that are given
+/// The ways of sending that a sender uses. If a run was copied from another user, its queue may
+/// contain any command. Therefore `dlrun notify --relay` runs commands only of runs that are given
 /// on its command line.
 enum class SendBy { kWebhooks, kWebhooksAndCommands };
 
@@ -86,7 +88,7 @@ class NoticeQueue {
   [[nodiscard]] std::vector<std::string> names_with(std::string_view ending) const;
   /// Returns the content of a file of the folder. Fails with kInvalid if the file belongs to
   /// another user.
-  [[nodiscard]] Result<std::string> read_own(const std::string& name) const;
+  [[nodiscard]] Result<std::string> read_own_file(const std::string& name) const;
   /// Returns true if a notice for the webhook waits, or is being sent by this or another sender.
   [[nodiscard]] bool needs_address() const;
   /// Removes the stored address. Writes it again if put() has meanwhile added a notice that needs

@@ -17,9 +17,9 @@ bool is_plain(char c) {
 
 std::string shell_quote(std::string_view text) {
   // zsh expands a word that starts with '=', so such a word needs quotes. A '=' inside a word needs
-  // no quotes, although "NAME=value" as the first word of a command is an assignment: in scripts,
-  // the first word of a command is never a text of the user. Other command lines are only shown to
-  // people.
+  // no quotes, although "NAME=value" as the first word of a command is an assignment: in the
+  // scripts that dlrun writes, the first word of a command is never a text of the user. Other
+  // command lines are only shown to people.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
     return std::string(text);
   const bool has_carriage_return = text.find('\r') != std::string_view::npos;

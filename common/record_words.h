@@ -57,7 +57,7 @@ enum class SignalDecision {
   kAbort,       ///< the attempt ends
 };
 
-/// The program that starts the next attempt: `by` of `restarting`.
+/// The program or job that starts the next attempt: `by` of `restarting`.
 enum class RestartedBy {
   kLead,   ///< lead, in the allocation
   kSlurm,  ///< Slurm, from the queue
@@ -79,7 +79,7 @@ enum class ComponentState {
   kReady,       ///< the components that wait for it may start
   kRestarting,  ///< it has ended and is about to start again
   kStopped,     ///< ended on purpose, or never started because it was not needed any more
-  kEnded,       ///< a main component that ended with 0
+  kEnded,       ///< a main component that ended with exit code 0
   kFailed,      ///< ended in any other way
 };
 
@@ -97,8 +97,9 @@ enum class ComponentState {
 template <typename Enum>
 [[nodiscard]] std::optional<Enum> of_word(std::string_view name);
 
-/// A value of the record: the enum value for decisions, and its name for output. A record of a
-/// later version may have a name that this version does not know. Such a Word has no enum value.
+/// A value of the record: the enum value for decisions, and its name for output. A record from a
+/// later version of dlrun may have a name that this version does not know. The Word then has no
+/// enum value.
 template <typename Enum>
 class Word {
  public:

@@ -25,7 +25,8 @@ class RelayChannel {
   [[nodiscard]] std::size_t sendable_bytes() const { return has_sent_end_ ? 0 : credit_; }
   /// Records that this end has sent bytes, at most sendable_bytes().
   void record_sent(std::size_t bytes) { credit_ -= bytes; }
-  /// Records that this end has sent its FrameKind::kEnd: its socket has no more bytes.
+  /// Records that this end has sent its kEnd frame (common/relay_frames.h): its socket has no more
+  /// bytes.
   void record_sent_end() { has_sent_end_ = true; }
   [[nodiscard]] bool has_sent_end() const { return has_sent_end_; }
 

@@ -1,7 +1,7 @@
 // Each run_once() reads at most one frame's payload from each socket, so that all connections share
 // the trunk. The queue of bytes for the trunk is bounded: sockets are read only while the queue is
-// short, and all other frames are small and rare. The trunk itself is always read, because each
-// connection has room for one window.
+// short, and frames of all kinds except kData are small and rare. The trunk itself is always read,
+// because each connection has room for one window.
 
 #include "common/relay_mux.h"
 
@@ -66,7 +66,7 @@ void RelayMux::attach(std::uint32_t channel, UniqueFd socket) {
 }
 
 void RelayMux::tell_waiting(std::uint32_t channel) {
-  if (has(channel)) append_frame(outgoing_, FrameKind::kWaiting, channel);
+  if (has_channel(channel)) append_frame(outgoing_, FrameKind::kWaiting, channel);
 }
 
 void RelayMux::reset(std::uint32_t channel, std::string_view reason) {
@@ -143,7 +143,7 @@ Result<> RelayMux::handle_frames() {
     if (!frame) return {};
     if (frame->kind == FrameKind::kOpen) {
       DLRUN_TRY(handle_open(*frame));
-    } else if (has(frame->channel)) {
+    } else if (has_channel(frame->channel)) {
       DLRUN_TRY(handle_frame(*frame));
       close_ended_directions(frame->channel);
     }  // otherwise this end has reset the connection, and ignores the frame
@@ -154,7 +154,7 @@ Result<> RelayMux::handle_open(const Frame& frame) {
   if (role_ == Role::kOpens)
     return fail(Errc::kInvalid, "the agent asked dlrun to open channel {}; only dlrun may ask",
                 frame.channel);
-  if (has(frame.channel))
+  if (has_channel(frame.channel))
     return fail(Errc::kInvalid, "dlrun asked for channel {}, which is open already", frame.channel);
   if (!has_room()) {
     // This end may have more connections than the other end, because this end keeps a connection

@@ -82,7 +82,9 @@ class RelayMux {
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
 
   [[nodiscard]] std::size_t connection_count() const { return connections_.size(); }
-  [[nodiscard]] bool has(std::uint32_t channel) const { return connections_.contains(channel); }
+  [[nodiscard]] bool has_channel(std::uint32_t channel) const {
+    return connections_.contains(channel);
+  }
   /// Returns true if a new connection can be added now.
   [[nodiscard]] bool has_room() const { return connections_.size() < kMostRelayConnections; }
 

@@ -45,7 +45,8 @@ enum class SlurmRefusal {
 struct Error {
   Errc code = Errc::kInternal;
   std::string message{};
-  /// Problems with their places. They are printed before the message, which may then be empty.
+  /// Problems of a spec, each with its place in a file or on the command line. They are printed
+  /// before the message, which may then be empty.
   DiagnosticList diagnostics{};
   SlurmRefusal refusal = SlurmRefusal::kOther;
   /// True if a gateway instead of Slurm may have refused the submission. Slurm may then have
@@ -66,7 +67,7 @@ template <typename... Args>
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-/// Makes an error from problems that have places.
+/// Makes an error from the problems of a spec. The message of the error is empty.
 [[nodiscard]] inline tl::unexpected<Error> fail(Errc code, std::vector<Diagnostic> diagnostics) {
   return tl::unexpected<Error>(Error{code, {}, std::move(diagnostics)});
 }

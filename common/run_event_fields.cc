@@ -13,10 +13,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Limits, because anybody may have written a record. Lengths are in bytes.
 constexpr std::size_t kMostResultFields = 64;
 constexpr std::size_t kLongestNameInEvent = 64;
 constexpr std::size_t kLongestResultText = 256;
-constexpr std::size_t kMostComponents = 64;
+constexpr std::size_t kMostRecordedComponents = 64;
 
 bool is_kept_in_result(std::string_view name, const Json& value) {
   if (name == "t" || name == "event" || name == "attempt" || name == "final" || name == "op" ||
@@ -137,7 +138,7 @@ Components::Component Components::Component::of(const Json& fields) {
           .after = texts_in(fields, "after")};
 }
 
-std::string Components::first_main() const {
+std::string Components::first_main_name() const {
   const auto found = std::find_if(components.begin(), components.end(), [](const Component& one) {
     return one.role == ComponentRole::kMain;
   });
@@ -154,7 +155,7 @@ Components Components::of(const Json& fields) {
   if (list == nullptr) return read;
   for (const Json& one : *list) {
     auto component = Component::of(one);
-    if (!component.name.empty() && read.components.size() < kMostComponents)
+    if (!component.name.empty() && read.components.size() < kMostRecordedComponents)
       read.components.push_back(std::move(component));
   }
   return read;
@@ -316,12 +317,12 @@ RankStatistics RankStatistics::of(const Json& fields) {
 }
 
 Json Signal::fields() const {
-  return {{"signal", signal}, {"where", where}, {"word", word.text()}};
+  return {{"signal", signal}, {"where", where}, {"word", decision.text()}};
 }
 Signal Signal::of(const Json& fields) {
   return {.signal = json_read::text(fields, "signal"),
           .where = json_read::text(fields, "where"),
-          .word = word_in<SignalDecision>(fields, "word")};
+          .decision = word_in<SignalDecision>(fields, "word")};
 }
 
 Json RankFailed::fields() const {

@@ -33,9 +33,9 @@ void for_each_known_event(const Use& use) {
 }
 
 template <typename Event>
-constexpr EventClass class_of_type() {
-  if constexpr (requires { Event::kClass; }) return Event::kClass;
-  return EventClass::kEssential;
+constexpr EventImportance importance_of_type() {
+  if constexpr (requires { Event::kImportance; }) return Event::kImportance;
+  return EventImportance::kEssential;
 }
 
 }  // namespace
@@ -52,9 +52,9 @@ std::string_view kind_of(const RunEvent& event) {
       event);
 }
 
-EventClass class_of(const RunEvent& event) {
-  return std::visit([](const auto& one) { return class_of_type<std::decay_t<decltype(one)>>(); },
-                    event);
+EventImportance importance_of(const RunEvent& event) {
+  return std::visit(
+      [](const auto& one) { return importance_of_type<std::decay_t<decltype(one)>>(); }, event);
 }
 
 Json fields_of(const RunEvent& event) {
@@ -92,10 +92,10 @@ std::optional<RecordedEvent> event_of_line(std::string_view line) {
   return event_of(*object);
 }
 
-EventClass class_of(std::string_view kind) {
-  auto found = EventClass::kEssential;
+EventImportance importance_of(std::string_view kind) {
+  auto found = EventImportance::kEssential;
   for_each_known_event([&]<typename Event>(std::type_identity<Event>) {
-    if (kind == Event::kKind) found = class_of_type<Event>();
+    if (kind == Event::kKind) found = importance_of_type<Event>();
   });
   return found;
 }

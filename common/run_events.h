@@ -1,8 +1,8 @@
 #pragma once
 // The events of events.jsonl (runtime/ENVIRONMENT.md, "events.jsonl"): one struct per event, which
 // converts itself to JSON and back. Lead writes the events; readers dispatch on the type with
-// std::visit, never on the event's name. The header also has the rules that the writer and the
-// readers share: the importance of each event, and the limits of the file's size.
+// std::visit, never on the event's name. The header also has the importance of each event and the
+// limits of the file's size, which lead and the readers share.
 //
 // To add an event, add its struct here and in RunEvent, the code of lead that records it, and an
 // overload of event_text() in launcher/runs/history.cc. Without the overload the code does not
@@ -24,24 +24,25 @@
 
 namespace dlrun {
 
-/// Size in bytes above which lead rewrites the file with fewer events (EventClass).
+/// Size in bytes above which lead rewrites events.jsonl with fewer events (EventImportance).
 inline constexpr std::size_t kCompactAtBytes = 32U << 20U;
-/// Size in bytes of the largest file that lead writes, unless the disk has no room to compact the
-/// file (BackgroundFile::renew_beyond()). Readers read only the first and the last 16 MiB of a
-/// larger file.
+/// Size in bytes that events.jsonl never exceeds, unless the disk has no room to rewrite the file
+/// (BackgroundFile::renew_beyond()). Readers read only the first and the last 16 MiB of a larger
+/// file.
 inline constexpr std::size_t kLargestRecordBytes = 64U << 20U;
 
-/// The parts of a file that readers read, as offsets in bytes: [0, head_end) and, if the file is
-/// too large, [tail_begin, size). The tail may begin inside a line. tail_begin equals the size
+/// The parts of events.jsonl that readers read, as offsets in bytes: [0, head_end) and, if the file
+/// is too large, [tail_begin, size). The tail may begin inside a line. tail_begin equals the size
 /// if there is no tail.
 struct RecordParts {
   off_t head_end = 0, tail_begin = 0;
 };
 [[nodiscard]] RecordParts parts_to_read(off_t size_bytes);
 
-/// The importance of an event: decides which events remain when lead rewrites the file with fewer
-/// events. The comment on EventLog::record() says which events are dropped while the disk is slow.
-enum class EventClass {
+/// The importance of an event: decides which events remain when lead rewrites events.jsonl with
+/// fewer events. The comment on EventLog::record() says which events are dropped while the disk is
+/// slow.
+enum class EventImportance {
   kEssential,  ///< attempts, restarts, ends, failures, the last result: all remain
   kRemark,     ///< warnings and signals: the latest ones remain
   kDroppable,  ///< progress and samples: some of them remain
@@ -52,12 +53,14 @@ namespace events {
 using Json = nlohmann::ordered_json;
 
 // Each struct has:
-//   kKind     the event's kind: its name in the record
-//   kClass    its importance; kEssential if the struct has no kClass
-//   fields()  the event's own fields, in the order of the record
-//   of()      reads the fields of a record. A field that is missing or has the wrong type keeps its
-//             default, because anybody may have written the record.
+//   kKind        the event's kind: its name in the record
+//   kImportance  the event's importance; kEssential if the struct has none
+//   fields()     the event's own fields, in the order of the record
+//   of()         reads the fields of a record. A field that is missing or has the wrong type keeps
+//                its default, because anybody may have written the record.
 // A field `seconds` is the time since the start of the attempt, unless its comment says otherwise.
+// An integer field such as `ranks` or `nodes` is a number of ranks or nodes. A field `code` is an
+// exit code.
 
 /// Returns the name of a component in the field `key`. Returns "" for a text that is too long for a
 /// name or has characters that no name has, because the name becomes part of paths.
@@ -92,17 +95,17 @@ struct Components {
 
   /// Returns the name of the first main component; empty if there is none. The progress of this
   /// component is the progress of the run.
-  [[nodiscard]] std::string first_main() const;
+  [[nodiscard]] std::string first_main_name() const;
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Components of(const Json& fields);
 };
 
-/// Lead starts the step of an attempt, or of a component.
+/// Lead starts the Slurm step of an attempt or of a component.
 struct Started {
   static constexpr std::string_view kKind = "started";
   std::int64_t ranks = 0;           ///< 0: the number is unknown
   std::string lead{};               ///< lead's addresses, as in DLRUN_LEAD
-  std::vector<std::string> argv{};  ///< the command line of the step
+  std::vector<std::string> argv{};  ///< the command that starts the step
   std::string checks{};             ///< checks of the nodes before ranks join; empty: none
 
   [[nodiscard]] Json fields() const;
@@ -182,7 +185,7 @@ using Number = std::variant<std::int64_t, double>;
 /// a program cannot make the record large.
 struct Progress {
   static constexpr std::string_view kKind = "progress";
-  static constexpr EventClass kClass = EventClass::kDroppable;
+  static constexpr EventImportance kImportance = EventImportance::kDroppable;
   std::optional<std::int64_t> step{}, steps{}, epoch{}, epochs{};
   std::optional<Number> loss{}, accuracy{}, samples_per_s{}, work_ms{};
 
@@ -194,8 +197,8 @@ struct Progress {
   [[nodiscard]] static Progress of(const Json& fields);
 };
 
-/// All final reports of an attempt together: at most 64 numbers, booleans and texts, each text of
-/// at most 256 bytes. Recorded as `result`.
+/// The values of all reports of an attempt that the program marked as final: at most 64 numbers,
+/// booleans and texts, each text of at most 256 bytes. Recorded as `result`.
 struct FinalReports {
   static constexpr std::string_view kKind = "result";
   Json values = Json::object();
@@ -223,7 +226,7 @@ struct SlowRank {
 /// Statistics of the running ranks. Recorded as `samples`.
 struct RankStatistics {
   static constexpr std::string_view kKind = "samples";
-  static constexpr EventClass kClass = EventClass::kDroppable;
+  static constexpr EventImportance kImportance = EventImportance::kDroppable;
   std::int64_t ranks = 0;               ///< ranks that have reported something
   std::optional<Spread<double>> cpu{};  ///< busy cores of each rank's processes
   std::optional<Spread<std::int64_t>> rss_bytes{};
@@ -241,10 +244,10 @@ struct RankStatistics {
 /// A signal that reached lead or a rank.
 struct Signal {
   static constexpr std::string_view kKind = "signal";
-  static constexpr EventClass kClass = EventClass::kRemark;
-  std::string signal{};         ///< "SIGTERM"
-  std::string where{};          ///< "lead", or rank and host
-  Word<SignalDecision> word{};  ///< lead's decision; programs read the field under this name
+  static constexpr EventImportance kImportance = EventImportance::kRemark;
+  std::string signal{};             ///< "SIGTERM"
+  std::string where{};              ///< "lead", or rank and host
+  Word<SignalDecision> decision{};  ///< lead's decision; recorded as `word`
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Signal of(const Json& fields);
@@ -268,7 +271,7 @@ struct RankFailed {
 /// A problem that did not stop the job, such as a log that could not be written.
 struct Warning {
   static constexpr std::string_view kKind = "warning";
-  static constexpr EventClass kClass = EventClass::kRemark;
+  static constexpr EventImportance kImportance = EventImportance::kRemark;
   std::string message{};
   std::optional<std::int64_t> rank{};  ///< the rank that warns; nullopt: lead
   std::string host{};
@@ -306,9 +309,9 @@ struct AttemptEnd {
   Word<EndReason> reason{};
   Word<Cause> cause{};                       ///< empty: there is no cause
   std::optional<RankFailed> first_failed{};  ///< fields() leaves out its process id and its error
-  /// The nodes whose agents disappeared without an exit record, and the node of the process that
-  /// hangs. Set only if all agents of at least one of these nodes disappeared. Recorded as
-  /// `silent`.
+  /// Nodes on which at least one agent disappeared without an exit record, and the node of a
+  /// process that hangs. nullopt unless at least one of these nodes has lost all its agents.
+  /// Recorded as `silent`.
   std::optional<std::vector<std::string>> suspect_nodes{};
   /// The nodes that are the reason for the end: Slurm has lost them or could not launch on them,
   /// they failed a preflight check, or they fell silent in a hang. Recorded as `lost_nodes`.
@@ -322,7 +325,7 @@ struct AttemptEnd {
 /// A component is ready: the components that wait for it may start.
 struct ComponentReady {
   static constexpr std::string_view kKind = "component_ready";
-  std::string addr{};  ///< IP and port of its rank 0
+  std::string addr{};  ///< IP address and port of the component's rank 0
   double seconds = 0;  ///< the time since the component's start
 
   [[nodiscard]] Json fields() const;
@@ -342,7 +345,7 @@ struct ComponentEnd {
 /// A component starts again while the other components continue.
 struct ComponentRestart {
   static constexpr std::string_view kKind = "component_restart";
-  std::int64_t code = 0;  ///< exit code of the component's end
+  std::int64_t code = 0;  ///< of the component that has ended
   std::int64_t left = 0;  ///< restarts that are left afterwards
 
   [[nodiscard]] Json fields() const;
@@ -394,7 +397,7 @@ using RunEvent =
                  events::ComponentRestart, events::Restarting, events::Ended, events::Unknown>;
 
 [[nodiscard]] std::string_view kind_of(const RunEvent& event);
-[[nodiscard]] EventClass class_of(const RunEvent& event);
+[[nodiscard]] EventImportance importance_of(const RunEvent& event);
 [[nodiscard]] nlohmann::ordered_json fields_of(const RunEvent& event);
 
 /// An event with the time, the attempt and the component that the record has for it.
@@ -414,8 +417,8 @@ struct RecordedEvent {
 /// checksum is wrong or the line is not an object (parse_checked_line()).
 [[nodiscard]] std::optional<RecordedEvent> event_of_line(std::string_view line);
 
-/// Returns the class of the events of this kind; kEssential for an unknown kind.
-[[nodiscard]] EventClass class_of(std::string_view kind);
+/// Returns the importance of the events of this kind; kEssential for an unknown kind.
+[[nodiscard]] EventImportance importance_of(std::string_view kind);
 
 /// Returns the event's kind without parsing the line; empty if the line does not begin like lead's
 /// lines.

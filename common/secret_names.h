@@ -16,7 +16,7 @@ namespace dlrun {
 /// - Two neighbouring words are mysql pwd, pass phrase, pass word or auth header.
 ///
 /// These names do not count as names of secrets:
-/// - The last word names a property or a file: token_type, key_frames, TOKEN_FILE.
+/// - The last word stands for a property or a file: token_type, key_frames, TOKEN_FILE.
 /// - The word that ends with key stands for a column of data, or for something that is no secret:
 ///   --sort-key, --image_key, NCCL_IB_PKEY, --wckey.
 /// - A word continues after one of the words above, as in tokenizer and max_tokens.

@@ -131,13 +131,13 @@ Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capt
 /// a network file system may need longer; dlrun then stops waiting for the child.
 constexpr std::chrono::seconds kWaitAfterKill{2};
 
-/// The deadline that wait_or_kill() gets if the exchange of data has failed and run_unlogged() has
-/// killed the child already.
+/// How long wait_or_kill() first waits for a child that run_unlogged() has killed already, because
+/// the exchange of data has failed.
 constexpr std::chrono::seconds kWaitAfterFailedExchange{5};
 
 /// Waits for the child, and kills it at the deadline. After a successful exchange of data, the
 /// child has closed its outputs, so the wait is short unless the child continues without them.
-/// After a failed one, the child has already been killed.
+/// After a failed exchange, the child has already been killed.
 Result<int> wait_or_kill(pid_t child, Clock::time_point deadline) {
   int status = 0;
   bool is_killed = false;

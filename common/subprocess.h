@@ -1,6 +1,6 @@
 #pragma once
-// Runs other programs with an argument vector (no shell), an explicit environment, and limits
-// for time and output.
+// Runs other programs with an argument vector (no shell), an explicit environment, and limits for
+// time and output.
 
 #include <chrono>
 #include <functional>
@@ -18,7 +18,7 @@ struct Command {
   std::vector<std::string> argv;  ///< argv[0] is searched in the PATH of env unless it contains '/'
   Env env;                        ///< the child's whole environment
   std::string stdin_text;         ///< the child's whole input
-  std::optional<std::string> directory;  ///< working directory; by default the caller's
+  std::optional<std::string> directory;  ///< working directory; by default that of this process
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each
   /// Called at least once a second while a stream of the child is open. When the function returns

@@ -17,7 +17,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestTableBytes = 256U << 20U;  ///< a line of a table has 150 bytes
+constexpr std::size_t kLargestTableBytes = 256U << 20U;  ///< 1.8 million lines of 150 bytes
 
 /// An address as /proc/net/tcp and /proc/net/tcp6 (the tables) write it: words of 32 bits in the
 /// byte order of this machine.

@@ -150,6 +150,12 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string cut_text(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0U) == 0x80U) --bytes;
+  return std::string(text.substr(0, bytes));
+}
+
 std::string to_hex(std::span<const std::uint8_t> bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;
@@ -188,7 +194,6 @@ std::string random_hex(std::size_t bytes) {
     if (got > 0) filled += static_cast<std::size_t>(got);
     if (got < 0 && errno != EINTR) {
       // A sandbox may forbid the call. random_device has further sources, and throws if all fail.
-      // This function then throws, too: a token that others can guess would be worse than no run.
       std::random_device device;
       for (; filled < bytes; ++filled) random[filled] = static_cast<std::uint8_t>(device());
     }

@@ -62,6 +62,9 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// Returns true if the text is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms).
 [[nodiscard]] bool is_utf8(std::string_view text);
 
+/// Returns the beginning of a text: at most this number of bytes, and only whole characters.
+[[nodiscard]] std::string cut_text(std::string_view text, std::size_t bytes);
+
 /// Returns true for bytes below 0x20 and for 0x7f.
 [[nodiscard]] constexpr bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
@@ -74,8 +77,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 /// Returns random bytes from the kernel as lower-case hex digits, two per byte. Throws if the
 /// system has no source of random bytes: then the program ends, because a token that others can
-/// guess would be worse. No other function of dlrun lets its caller get an
-/// exception on purpose (result.h).
+/// guess would be worse. No other function of dlrun lets its caller get an exception on purpose
+/// (result.h).
 [[nodiscard]] std::string random_hex(std::size_t bytes);
 
 /// Formats a time like 2026-11-21T12:30:00.123Z.

@@ -19,7 +19,7 @@ namespace dlrun {
 /// Formats an amount of memory with three significant digits: "3.42 GiB".
 [[nodiscard]] std::string fine_memory_text(double bytes);
 
-/// The unit of a chart's axis. A number of bytes divided by `divisor` is the number in this unit.
+/// A unit for numbers of bytes. A number of bytes divided by `divisor` is the number in this unit.
 struct ByteScale {
   double divisor = 1;
   std::string_view unit = "B";

@@ -32,8 +32,8 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
                 printable(path.string()));
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
-  // Opens the file that was found, even if the path now names another file. Without /proc the path
-  // is resolved again. If the path now names a FIFO, O_NONBLOCK prevents a wait.
+  // Opens the file that was found, even if another file is at the path now. Without /proc the path
+  // is resolved again. If a FIFO is at the path now, O_NONBLOCK prevents a wait.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   UniqueFd file(open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), kFlags));
   if (!file.is_open() && access("/proc/self/fd", X_OK) != 0)
@@ -76,7 +76,7 @@ Result<TextAndOwner> read_file_and_owner(const fs::path& path, std::size_t limit
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
     if (size > limit_bytes) return too_large();
-    // The file grew while it was read.
+    // The file is larger than its reported size.
     if (size == content.size()) content.resize(content.size() * 2);
   }
   content.resize(size);

@@ -20,10 +20,10 @@ bool is_port(std::string_view text, AddressSource source) {
 std::string_view user_and_host_in(std::string_view address, AddressSource source) {
   const auto authority = address.substr(0, address.find_first_of("/?#\"'"));
   const auto colon = authority.find(':');
-  const bool may_have_more =
+  const bool may_end_inside_password =
       colon != std::string_view::npos && authority.find('@') == std::string_view::npos &&
       !authority.starts_with('[') && !is_port(authority.substr(colon + 1), source);
-  if (!may_have_more) return authority;
+  if (!may_end_inside_password) return authority;
   auto whole = address.substr(0, address.find("://"));  // another address starts there
   whole = whole.substr(0, whole.find_first_of("\"'"));
   const auto at = whole.rfind('@');

@@ -86,9 +86,9 @@ class Apptainer final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEnterScript enter_script(const ContainerStep& step) const override {
-    const ContainerSpec& spec = step.spec;
-    std::vector<std::string> names = step.exported_names;
+  [[nodiscard]] ContainerEnterScript enter_script(const StepContainer& container) const override {
+    const ContainerSpec& spec = container.spec;
+    std::vector<std::string> names = container.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEnterScript enter_script;
     enter_script.batch = fmt::format(
@@ -105,7 +105,7 @@ class Apptainer final : public ContainerBackend {
     add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container "
         "\"$dlrun_image\"",
         "container.runtime");
-    for (const Mount& mount : all_mounts(step)) {
+    for (const Mount& mount : all_mounts(container)) {
       std::string text = mount.source + ":" + mount.target;
       if (!mount.flags.empty()) text += ":" + join(mount.flags, ",");
       add("--bind " + shell_quote(text),
@@ -114,7 +114,7 @@ class Apptainer final : public ContainerBackend {
     if (!spec.mount_home.value_or(false)) add("--no-home", "container.mount_home");
     if (spec.remap_root.value_or(false)) add("--fakeroot", "container.remap_root");
     if (spec.writable.value_or(false)) add("--writable-tmpfs", "container.writable");
-    if (step.may_have_gpus) add("--nv", "NVIDIA's driver, where the node has one");
+    if (container.may_have_gpus) add("--nv", "NVIDIA's driver, where the node has one");
     add("--pwd " + shell_quote(spec.workdir.value_or("/")), "container.workdir");
     add("--", "");
     return enter_script;

@@ -127,9 +127,9 @@ class Charliecloud final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEnterScript enter_script(const ContainerStep& step) const override {
-    const ContainerSpec& spec = step.spec;
-    std::vector<std::string> names = step.exported_names;
+  [[nodiscard]] ContainerEnterScript enter_script(const StepContainer& container) const override {
+    const ContainerSpec& spec = container.spec;
+    std::vector<std::string> names = container.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEnterScript enter_script;
     enter_script.batch = fmt::format(
@@ -148,7 +148,7 @@ class Charliecloud final : public ContainerBackend {
         "enter_container "
         "\"$dlrun_image\"",
         "container.runtime");
-    for (const Mount& mount : all_mounts(step)) {
+    for (const Mount& mount : all_mounts(container)) {
       add(shell_quote("--bind=" + mount.source + ":" + mount.target),
           mount.is_from_dlrun ? "folders that dlrun mounts" : "container.mounts");
     }

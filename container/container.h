@@ -26,14 +26,14 @@ struct ContainerSpec {
   std::optional<bool> writable, mount_home, remap_root, entrypoint;
 };
 
-/// The settings of a step's container: the user's and dlrun's own.
-struct ContainerStep {
+/// The container of a job step: the settings of the user and those of dlrun.
+struct StepContainer {
   ContainerSpec spec;
   /// Mounts that dlrun adds: the runs folder, the agent's folder, and the folders of other keys,
   /// such as download.path, stage and train.data.path. If a user's mount has the same target, only
   /// the user's mount is made.
   std::vector<Mount> dlrun_mounts;
-  /// Variables whose value in the job takes precedence over the image's.
+  /// Names of the variables whose value in the job takes precedence over the image's value.
   std::vector<std::string> overriding_names;
   /// The names in overriding_names that the script exports; for an interactive session, also the
   /// names of the secrets.
@@ -49,8 +49,9 @@ struct ContainerOption {
   std::string comment;
 };
 
-/// Quoted bash words, and the comment that the script shows beside them, as in ContainerOption.
-struct ContainerLine {
+/// One or several quoted bash words, and the comment that the script shows beside them, as in
+/// ContainerOption.
+struct ContainerWords {
   std::string text, comment;
 };
 
@@ -59,11 +60,11 @@ struct ContainerEnterScript {
   std::string batch;    ///< bash lines before the step starts
   std::string session;  ///< bash lines for `interactive`, which already runs on its node
   std::string attach;   ///< bash lines for `attach`, which starts a command beside the ranks
-  /// True if `batch` sets the shell variable dlrun_container_error to the reason when no container
-  /// can be made.
+  /// True if `batch` writes the reason into the shell variable dlrun_container_error when it cannot
+  /// make a container.
   bool reports_failure = false;
   /// Words between srun's options and the command; empty if srun's options enter the container.
-  std::vector<ContainerLine> words;
+  std::vector<ContainerWords> words;
 };
 
 /// An option in the user's launch.srun: its name without leading dashes, and its value.
@@ -80,8 +81,8 @@ enum class ImageKind { kFolder, kSquashfs, kSif, kOther };
 
 /// The way in which programs in a container find NVIDIA's driver.
 enum class GpuDriverSource {
-  kByHook,    ///< a hook mounts it if the job or the image sets variables NVIDIA_*
-  kByOption,  ///< an option of the tool mounts it
+  kByHook,    ///< a hook mounts the driver if the job or the image sets variables NVIDIA_*
+  kByOption,  ///< an option of the tool mounts the driver
   kInImage,   ///< the image must contain the driver
 };
 
@@ -104,7 +105,7 @@ class ContainerBackend {
   ContainerBackend& operator=(const ContainerBackend&) = delete;
 
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// Returns commands to try on a login node, the preferred one first, for the tool's version.
+  /// Returns commands that print the tool's version on a login node, the preferred one first.
   /// Returns none for a tool that only srun can use.
   [[nodiscard]] virtual std::vector<VersionCommand> version_commands() const { return {}; }
   /// Returns an example for an image in a registry. name: REGISTRY/PATH.
@@ -123,14 +124,14 @@ class ContainerBackend {
   /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// Returns srun options. An option that takes a list, such as --container-mounts, appears once,
-  /// with dlrun's values and the user's values. The function removes the user's options of this
-  /// kind from user_options. Returns none if the backend uses only enter_script().
+  /// with dlrun's values and the user's values; the function removes the user's own option from
+  /// user_options. Returns none if the backend uses only enter_script().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
-      const ContainerStep&, std::vector<UserSrunOption>& /*user_options*/) const {
+      const StepContainer&, std::vector<UserSrunOption>& /*user_options*/) const {
     return {};
   }
   /// Returns script text that enters the container; empty if the backend uses only step_options().
-  [[nodiscard]] virtual ContainerEnterScript enter_script(const ContainerStep&) const { return {}; }
+  [[nodiscard]] virtual ContainerEnterScript enter_script(const StepContainer&) const { return {}; }
   /// Returns true if this value of a variable reaches the container byte for byte. Otherwise the
   /// rank agent sets the variable inside the container.
   [[nodiscard]] virtual bool carries_value(std::string_view /*value*/) const { return true; }

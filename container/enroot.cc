@@ -22,8 +22,8 @@
 namespace dlrun {
 namespace {
 
-/// Variables that enroot passes on to every task, besides those that the job sets: variables of
-/// Slurm, MPI, the agent and the devices.
+/// Patterns of the variables that enroot passes on to every task, besides those that the job sets:
+/// variables of Slurm, MPI, the agent and the devices.
 constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
                                                      "PMI*",
                                                      "DLRUN_*",
@@ -76,8 +76,8 @@ constexpr std::string_view kCommentOnNamed =
 # enters it.
 )sh";
 
-/// The program of a holder. A holder is one process on each node of the job. A holder creates the
-/// job's container on its node, and removes it when the job ends.
+/// The program of a holder. Each node of the job has one holder: a process that creates the job's
+/// container on this node, and removes it when the job ends.
 constexpr std::string_view kHoldContainer = R"sh(hold_container() { # IMAGE
   local name=@NAME@ jobs old dlrun_messages
   # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
@@ -300,18 +300,18 @@ class Enroot final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEnterScript enter_script(const ContainerStep& step) const override {
-    const ContainerSpec& spec = step.spec;
+  [[nodiscard]] ContainerEnterScript enter_script(const StepContainer& container) const override {
+    const ContainerSpec& spec = container.spec;
     const std::string name =
         spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
     const bool has_entrypoint = spec.entrypoint.value_or(false);
-    const std::string saved_variables = has_entrypoint ? join(step.exported_names, " ") : "";
+    const std::string saved_variables = has_entrypoint ? join(container.exported_names, " ") : "";
     const auto fill = [&](std::string_view text, bool is_session = false) {
       return filled(text, {{"@NAME@", name},
                            {"@HOME@", spec.mount_home.value_or(false) ? "y" : "n"},
                            {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
                            {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
-                           {"@PASSED@", passed_on_patterns(step.exported_names)},
+                           {"@PASSED@", passed_on_patterns(container.exported_names)},
                            {"@CONFIGURATION@", make_configuration(has_entrypoint)},
                            {"@SAVE@", saved_variables.empty()
                                           ? ""
@@ -335,7 +335,7 @@ class Enroot final : public ContainerBackend {
     enter_script.words.push_back(
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
          "container.runtime"});
-    for (const Mount& mount : all_mounts(step)) {
+    for (const Mount& mount : all_mounts(container)) {
       std::string text = escaped_for_fstab(mount.source) + ":" + escaped_for_fstab(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
       enter_script.words.push_back(

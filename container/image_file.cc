@@ -15,6 +15,7 @@
 namespace dlrun {
 namespace {
 
+/// Magic bytes at the start of a squashfs file.
 constexpr std::string_view kSquashfs = "hsqs";
 /// SIF's magic bytes, at offset kSifAt. The bytes before them make a SIF file executable.
 constexpr std::string_view kSif = "SIF_MAGIC";

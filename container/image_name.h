@@ -21,8 +21,8 @@ namespace dlrun {
 /// recognises a registry only before '#'. Returns paths and other text unchanged.
 [[nodiscard]] std::string pyxis_image_name(std::string_view image);
 
-/// Returns apptainer's form: docker://[REGISTRY/]IMAGE[:TAG] for the name of a registry's image in
-/// either form. Returns paths, file names and other text unchanged.
+/// Returns apptainer's form of the name of a registry's image: docker://[REGISTRY/]IMAGE[:TAG].
+/// Accepts the forms that enroot_uri() accepts. Returns paths, file names and other text unchanged.
 [[nodiscard]] std::string apptainer_image_name(std::string_view image);
 
 }  // namespace dlrun

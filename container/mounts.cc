@@ -40,11 +40,11 @@ std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
   return found;
 }
 
-std::vector<Mount> all_mounts(const ContainerStep& step) {
-  std::vector<Mount> mounts = step.spec.mounts;
-  for (const Mount& own : step.dlrun_mounts) {
+std::vector<Mount> all_mounts(const StepContainer& container) {
+  std::vector<Mount> mounts = container.spec.mounts;
+  for (const Mount& own : container.dlrun_mounts) {
     const bool is_taken =
-        std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
+        std::any_of(container.spec.mounts.begin(), container.spec.mounts.end(),
                     [&](const Mount& of_user) { return of_user.target == own.target; });
     if (!is_taken) mounts.push_back(own);
   }

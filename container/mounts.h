@@ -23,6 +23,6 @@ namespace dlrun {
 
 /// Returns the user's mounts, then dlrun's own mounts. Leaves out a mount of dlrun if a mount of
 /// the user has the same target.
-[[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
+[[nodiscard]] std::vector<Mount> all_mounts(const StepContainer& container);
 
 }  // namespace dlrun

@@ -13,7 +13,7 @@ class NoContainer final : public ContainerBackend {
     return {};
   }
   [[nodiscard]] std::vector<ContainerOption> step_options(
-      const ContainerStep&, std::vector<UserSrunOption>&) const override {
+      const StepContainer&, std::vector<UserSrunOption>&) const override {
     return {};
   }
 };

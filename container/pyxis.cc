@@ -1,4 +1,4 @@
-// pyxis, a plugin of srun and sbatch. Its options as of version 0.24:
+// The backend for pyxis, a plugin of srun and sbatch. Options of pyxis as of version 0.24:
 //   --container-image, -mounts, -workdir, -name, -save, -env
 //   --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint
 //   --container-writable|readonly
@@ -90,13 +90,13 @@ class Pyxis final : public ContainerBackend {
   }
 
   [[nodiscard]] std::vector<ContainerOption> step_options(
-      const ContainerStep& step, std::vector<UserSrunOption>& user_options) const override {
-    const ContainerSpec& spec = step.spec;
+      const StepContainer& container, std::vector<UserSrunOption>& user_options) const override {
+    const ContainerSpec& spec = container.spec;
     std::vector<ContainerOption> options;
     if (spec.image)
       options.push_back({"--container-image", pyxis_image_name(*spec.image), "container.image"});
     if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
-    if (const auto mounts = mount_list(step, take_values(user_options, "container-mounts"));
+    if (const auto mounts = mount_list(container, take_values(user_options, "container-mounts"));
         !mounts.empty()) {
       options.push_back(
           {"--container-mounts", join(mounts, ","), "container.mounts, folders that dlrun mounts"});
@@ -115,7 +115,7 @@ class Pyxis final : public ContainerBackend {
          std::nullopt, "container.writable"});
     if (spec.save) options.push_back({"--container-save", *spec.save, "container.save"});
     std::vector<std::string> names;
-    for (const std::string& name : step.overriding_names) add_if_missing(names, name);
+    for (const std::string& name : container.overriding_names) add_if_missing(names, name);
     for (std::string& name : take_values(user_options, "container-env"))
       add_if_missing(names, std::move(name));
     if (!names.empty())
@@ -131,13 +131,13 @@ class Pyxis final : public ContainerBackend {
   }
 
   /// Returns the mounts of the spec, then those of launch.srun, then dlrun's own mounts, each once.
-  [[nodiscard]] static std::vector<std::string> mount_list(const ContainerStep& step,
+  [[nodiscard]] static std::vector<std::string> mount_list(const StepContainer& container,
                                                            std::vector<std::string> of_srun) {
     std::vector<std::string> mounts;
-    const std::vector<Mount> all = all_mounts(step);
-    for (const Mount& mount : step.spec.mounts) add_if_missing(mounts, mount_text(mount));
+    const std::vector<Mount> all = all_mounts(container);
+    for (const Mount& mount : container.spec.mounts) add_if_missing(mounts, mount_text(mount));
     for (std::string& text : of_srun) add_if_missing(mounts, std::move(text));
-    for (const Mount& mount : std::span(all).subspan(step.spec.mounts.size()))
+    for (const Mount& mount : std::span(all).subspan(container.spec.mounts.size()))
       add_if_missing(mounts, mount_text(mount));
     return mounts;
   }

@@ -55,7 +55,7 @@ function(without output all others)
   set(${output} "${rest}" PARENT_SCOPE)
 endfunction()
 
-# Lines of at most 79 columns, which Debian's tools do not wrap.
+# Debian's tools do not wrap lines, so these have at most 79 columns.
 set(about_dlrun "One YAML file describes a job. dlrun checks the file, submits the job to Slurm
 or runs it on this machine, starts the ranks of any framework, names the rank
 that failed, and restarts the job from its checkpoint.")

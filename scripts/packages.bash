@@ -44,7 +44,7 @@ older_deb() {
     files=$(mktemp -d "$folder/.files.XXXXXX")
     chmod 755 "$files"
     dpkg-deb -R "$deb" "$files"
-    # The packages depend on each other with an exact version number, which must change, too.
+    # Also change the exact versions with which the packages depend on each other.
     sed -i -e 's/^Version: .*/Version: 0.0.1/' -e "s/(= ${version//./\\.})/(= 0.0.1)/g" \
         "$files/DEBIAN/control"
     dpkg-deb --root-owner-group -Zgzip -z1 -b "$files" \

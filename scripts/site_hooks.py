@@ -1,6 +1,6 @@
 """Hooks of mkdocs for the documentation site (mkdocs.yml).
 
-The pages below docs link to files elsewhere in the repository, such as ../ARCHITECTURE.md and
+The pages in docs link to files elsewhere in the repository, such as ../ARCHITECTURE.md and
 ../configs/examples/ray.yaml. These links work in a clone of the repository. For the site, these
 hooks add a page source/PATH for each such file, and change the links. A Markdown file becomes a
 page, a folder becomes a list of its files, and any other file becomes a block of code; only a
@@ -125,7 +125,7 @@ def linked_paths():
 
 
 def markdown_of_roff(text):
-    """Returns Markdown for a text of the manual page that launcher/help/man_page.cc has escaped."""
+    """Returns Markdown for a text that launcher/help/man_page.cc has escaped for the manual."""
     for escape, character in (("\\&", ""), ("\\-", "-"), ("\\(aq", "'"), ("\\(ga", "`"),
                               ("\\(ti", "~"), ("\\(ha", "^"), ("\\e", "\\")):
         text = text.replace(escape, character)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes an HTML page from the text of a terminal: reads standard input with the colours of
-`tmux capture-pane -e`, and writes a page that looks like a terminal with a dark background.
+"""Makes an HTML page from the text of a terminal: reads the output of `tmux capture-pane -e`, which
+has the colours, and writes a page that looks like a terminal with a dark background.
 
 usage: terminal_page.py COLUMNS ROWS <TEXT >PAGE
 """
@@ -10,8 +10,8 @@ import re
 import sys
 
 COLOURS = ["#1c2128", "#f47067", "#57ab5a", "#c69026", "#6ca4f8", "#b083f0", "#39c5cf", "#d7dce2"]
-TEXT, BACKGROUND = "#d7dce2", "#15181d"
-# The page has these sizes in pixels; scripts/pictures takes a window of the same size.
+TEXT_COLOUR, BACKGROUND_COLOUR = "#d7dce2", "#15181d"
+# The size of a character and the width of the margin, in pixels.
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 9, 19, 14
 
 
@@ -25,9 +25,9 @@ class Style:
         self.bold = self.dim = self.inverse = False
         self.front = self.back = None
 
-    def apply(self, codes):
-        """Applies one sequence ESC [ CODES m. Unknown codes have no effect."""
-        codes = [int(code) for code in re.findall(r"\d+", codes)] or [0]
+    def apply(self, code_text):
+        """Applies one sequence ESC [ CODE_TEXT m. Unknown codes have no effect."""
+        codes = [int(code) for code in re.findall(r"\d+", code_text)] or [0]
         while codes:
             code = codes.pop(0)
             if code == 0:
@@ -55,7 +55,7 @@ class Style:
                 del codes[:2]
 
     def css(self):
-        front, back = self.front or TEXT, self.back or BACKGROUND
+        front, back = self.front or TEXT_COLOUR, self.back or BACKGROUND_COLOUR
         if self.inverse:
             front, back = back, front
         parts = [f"color:{front}", f"background:{back}"]
@@ -77,14 +77,15 @@ def spans(text):
 
 
 def size_of(columns, rows):
-    """Returns the width and height of the page in pixels."""
+    """Returns the width and height of the page in pixels. scripts/pictures opens a browser window
+    of this size."""
     return columns * CELL_WIDTH + 2 * MARGIN, rows * CELL_HEIGHT + 2 * MARGIN
 
 
 def page(text, columns, rows):
     lines = text.rstrip("\n").split("\n")[:rows]
     width, height = size_of(columns, rows)
-    return (f'<!doctype html><meta charset="utf-8"><style>html{{background:{BACKGROUND}}}'
+    return (f'<!doctype html><meta charset="utf-8"><style>html{{background:{BACKGROUND_COLOUR}}}'
             f"body{{margin:{MARGIN}px;width:{width - 2 * MARGIN}px;height:{height - 2 * MARGIN}px;"
             "overflow:hidden}pre{margin:0;font-family:'DejaVu Sans Mono',monospace;font-size:15px;"
             f"line-height:{CELL_HEIGHT}px}}</style><pre>{spans(chr(10).join(lines))}</pre>\n")

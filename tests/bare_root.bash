@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Bare Debian roots: a root directory that debootstrap makes, and programs that run in it in
-# namespaces of their own. tests/fresh_debian and tests/packages source this file. Needs root,
+# Makes bare Debian roots (root directories, with debootstrap), and runs programs in them, in
+# separate namespaces. tests/fresh_debian and tests/packages source this file. Needs root,
 # debootstrap and the package mirror of this machine.
 
-# mirror_of_this_machine: prints the address of Debian's packages that debian.sources names, or that
-# of deb.debian.org if it names none.
+# mirror_of_this_machine: prints the address of the package mirror in debian.sources, or the address
+# of deb.debian.org if that file has none.
 mirror_of_this_machine() {
     local mirror
     mirror=$(sed -n '/^URIs:/{s/^URIs: *\([^ ]*\).*/\1/p;q}' \
@@ -12,9 +12,9 @@ mirror_of_this_machine() {
     echo "${mirror:-http://deb.debian.org/debian}"
 }
 
-# make_bare_root ROOT SUITE PACKAGES: makes the root, with apt's configuration of this machine,
-# unless the root exists. PACKAGES: a list with commas. Copies the certificates and the name servers
-# of this machine into the root each time.
+# make_bare_root ROOT SUITE PACKAGES: unless the root exists, makes it, with apt's configuration of
+# this machine. PACKAGES: names, separated by commas. Each call, even if the root exists, copies the
+# certificates and the name servers of this machine into it.
 make_bare_root() {
     local root=$1 suite=$2 packages=$3 mirror machine_suite
     mirror=$(mirror_of_this_machine)
@@ -35,7 +35,8 @@ make_bare_root() {
         fi
         cp -rL /etc/apt/{apt.conf.d,auth.conf.d,keyrings,trusted.gpg.d} "$root/etc/apt/" \
             2>/dev/null || true
-        rm -f "$root"/etc/apt/apt.conf.d/*{packagekit,appstream,docker}* # for absent services
+        # The root lacks the services that these files call.
+        rm -f "$root"/etc/apt/apt.conf.d/*{packagekit,appstream,docker}*
     fi
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
     cp -rL /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true

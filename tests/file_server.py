@@ -15,7 +15,7 @@ requested range starts. A POST gets its body back, with the status 201. A CONNEC
              rest with 416, and later sends the complete FILE
   cut-wrong  the first reply is cut; the reply to a request for the rest starts one byte too early
   short      each reply is one byte shorter than its announced length; the server ignores ranges
-  cut-ever   each reply ends after three bytes, so that four replies deliver at most 12 bytes
+  cut-ever   each reply ends after three bytes
   stall      half of the file, then nothing until the client disconnects
   silent     no reply
   to-ftp     a redirect to an ftp URL
@@ -36,8 +36,9 @@ import sys
 import threading
 
 
-ELSEWHERE = {"to-ftp": "ftp://127.0.0.1/f", "to-file": "file:///etc/passwd",
-             "to-plain": "http://127.0.0.1:1/f", "loop": ""}
+# The targets of redirects. "": the path of the request.
+REDIRECT_TARGETS = {"to-ftp": "ftp://127.0.0.1/f", "to-file": "file:///etc/passwd",
+                    "to-plain": "http://127.0.0.1:1/f", "loop": ""}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -53,14 +54,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
         with open(sys.argv[2] + ".log", "a") as log:
             log.write(f"{self.path} from {start}\n")
-        number = self.request_counts.get(self.path, 0) + 1
-        self.request_counts[self.path] = number
+        request_number = self.request_counts.get(self.path, 0) + 1
+        self.request_counts[self.path] = request_number
         if fault == "silent":
             return self.wait()
         if fault.startswith("status-"):
             return self.answer(int(fault.removeprefix("status-")), b"no such luck")
-        if fault in ELSEWHERE:
-            return self.answer(302, b"elsewhere", {"Location": ELSEWHERE[fault] or self.path})
+        if fault in REDIRECT_TARGETS:
+            target = REDIRECT_TARGETS[fault] or self.path
+            return self.answer(302, b"elsewhere", {"Location": target})
         if fault == "here":
             return self.answer(302, b"elsewhere", {"Location": "/" + parts[-1]})
         try:
@@ -71,7 +73,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "bare":
             self.close_connection = True
             return self.wfile.write(content)
-        if fault == "cut-end" and number == 1:
+        if fault == "cut-end" and request_number == 1:
             self.close_connection = True
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
@@ -86,7 +88,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
             self.end_headers()
             return self.wfile.write(content + b"!")
-        if fault == "cut-other" and number == 1:
+        if fault == "cut-other" and request_number == 1:
             content = b"x" * (4 * len(content))
         if fault in ("cut-old", "cut-other", "short") or start == 0:
             start = 0
@@ -101,7 +103,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if fault == "cut-ever":
             rest = rest[:3]
-        elif fault == "stall" or (fault.startswith("cut") and number == 1):
+        elif fault == "stall" or (fault.startswith("cut") and request_number == 1):
             rest = rest[: len(rest) // 2]
         self.wfile.write(rest)
         if fault == "stall":

@@ -1,6 +1,6 @@
-# Installs the build of the build folder BINARY, moves what was installed, and builds
-# configs/examples/data_parallel.cc of the folder SOURCE against it. Trains with one process and, if
-# MPIEXEC is set, with two processes under MPI.
+# Installs dlrun from the build folder BINARY, moves the installation, and builds
+# configs/examples/data_parallel.cc of the source folder SOURCE against it. Trains with one process
+# and, if MPIEXEC is set, with two processes under MPI.
 set(folder ${BINARY}/installed-library)
 file(REMOVE_RECURSE ${folder})
 

@@ -65,9 +65,9 @@ def complaints(name, value):
 
 def fields(schema, path=""):
     """Yields the path of each field in a schema, such as /restarts/*/cause."""
-    for field, below in schema.get("properties", {}).items():
+    for field, field_schema in schema.get("properties", {}).items():
         yield f"{path}/{field}"
-        yield from fields(below, f"{path}/{field}")
+        yield from fields(field_schema, f"{path}/{field}")
     for word in ("items", "additionalProperties"):
         if isinstance(schema.get(word), dict):
             yield from fields(schema[word], f"{path}/*")
@@ -76,15 +76,16 @@ def fields(schema, path=""):
 def seen_fields(schema, value, path=""):
     """Yields the paths of the schema's fields that the value has."""
     if isinstance(value, dict):
-        for field, below in value.items():
+        for field, field_value in value.items():
             if field in schema.get("properties", {}):
                 yield f"{path}/{field}"
-                yield from seen_fields(schema["properties"][field], below, f"{path}/{field}")
+                yield from seen_fields(schema["properties"][field], field_value,
+                                       f"{path}/{field}")
             elif isinstance(schema.get("additionalProperties"), dict):
-                yield from seen_fields(schema["additionalProperties"], below, f"{path}/*")
+                yield from seen_fields(schema["additionalProperties"], field_value, f"{path}/*")
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for below in value:
-            yield from seen_fields(schema["items"], below, f"{path}/*")
+        for item in value:
+            yield from seen_fields(schema["items"], item, f"{path}/*")
 
 
 def main():

@@ -4,19 +4,19 @@
 An HTTP server on loopback that speaks the part of MLflow's REST API 2.0 that dlrun uses. It answers
 as MLflow 2.17 does with a database (mlflow.server:app and SQLite): its statuses, error codes and
 fields were compared with that server's. It refuses what MLflow refuses, and more: unknown fields,
-and values of parameters and tags that are longer than old versions take.
+and values of parameters and tags that are too long for old versions of MLflow.
 
 Writes its port to PORT-FILE when it listens, and ends at the end of its standard input.
 PORT-FILE.log has a line "METHOD PATH STATUS" for each request, with the path below
-/api/2.0/mlflow/ and without the query. FOLDER/state.json has all
-experiments and runs after each request. Files in FOLDER change the replies:
+/api/2.0/mlflow/ and without the query. After each request, FOLDER/state.json has all experiments
+and runs. Files in FOLDER change the replies:
 
   token     each request must have this bearer token
   down      each reply has status 503
   slow      each reply takes 2 s
   unnamed   a search finds one run, and the reply lacks the fields of this run, such as its id
-  drop      names of requests, such as runs/create, one a line. For each line, the server does one
-            such request, and then closes the connection without a reply
+  drop      names of requests, such as runs/create, one a line. For each line, the server
+            handles one such request, but closes the connection without a reply
 """
 
 import http.server
@@ -61,17 +61,17 @@ def checked_values(body, **types):
     return [body[name] for name in types]
 
 
-def is_name(text):
+def is_valid_key(text):
     return KEY.match(text) and posixpath.normpath(text) == text and text != "." and not \
         text.startswith(("..", "/"))
 
 
-def pairs(items, limit):
+def checked_pairs(items, limit):
     check(len(items) <= limit, f"{len(items)} items are more than {limit}")
     found = {}
     for item in items:
         key, value = checked_values(item, key=str, value=str)
-        check(is_name(key) and len(value) <= 500,
+        check(is_valid_key(key) and len(value) <= 500,
               f"{key!r} is no valid key, or its value is too long")
         check(key not in found, f"the key {key!r} occurs twice")
         found[key] = value
@@ -124,19 +124,18 @@ def create_run(body):
         raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"no experiment {experiment_id}")
     run_id = f"{len(STATE['runs']) + 1:032x}"
     STATE["runs"][run_id] = {"experiment_id": experiment_id, "name": name, "start_time": start,
-                             "status": "RUNNING", "end_time": None, "tags": pairs(tags, 100),
-                             "params": {}, "metrics": []}
+                             "status": "RUNNING", "end_time": None,
+                             "tags": checked_pairs(tags, 100), "params": {}, "metrics": []}
     return {"run": {"info": {"run_id": run_id, "status": "RUNNING"}}}
 
 
 def add_metrics(run, metrics):
-    """Adds the values that the run does not have. Also refuses the requests that MLflow refuses
-    because of a bug in MLflow: If the run already has some of the values, MLflow splits the values
-    of the request into parts of 100. For each part, MLflow looks up only the existing values with
-    the names in this part, but compares all values of the request with them. So MLflow takes every
-    value with another name for a new one. It then adds an existing value again, and the database
-    refuses the request, because the key, value, timestamp and step of a value are the primary key
-    of its table."""
+    """Adds the values that the run does not have. Imitates a bug of MLflow: If the run already has
+    some of the values, MLflow splits the request into parts of 100 values. For each part, MLflow
+    looks up the run's values with the names in this part, but compares all values of the request
+    with them. A value whose name is only in other parts thus looks new, and MLflow adds it again.
+    The database then refuses the request, because the key, value, timestamp and step of a value are
+    the primary key of its table."""
     names = {metric[0] for metric in metrics}
     parts = [metrics[first:first + 100] for first in range(0, len(metrics), 100)]
     if any(metric in run["metrics"] for metric in metrics) and any(
@@ -155,9 +154,9 @@ def log_batch(body):
     rows = [checked_values(metric, key=str, value=(int, float), timestamp=int, step=int)
             for metric in metrics]
     for key, value, _, _ in rows:
-        check(is_name(key) and math.isfinite(value),
+        check(is_valid_key(key) and math.isfinite(value),
               f"{key!r} is no valid key of a metric, or its value is not finite")
-    params, tags = pairs(params, 100), pairs(tags, 100)
+    params, tags = checked_pairs(params, 100), checked_pairs(tags, 100)
     for key, value in params.items():
         check(run["params"].get(key, value) == value, f"the parameter {key!r} has a value already")
     add_metrics(run, rows)

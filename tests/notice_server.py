@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """usage: notice_server.py LOG PORT-FILE [PORT]
 
-An HTTP server on loopback that receives the messages of notify. Appends each request to LOG, one
-JSON object per line: {"path", "type", "agent", "body"}, where type and agent are the Content-Type
-and the User-Agent. Writes its port to PORT-FILE when it listens. Runs until a signal ends it. The
-first part of the path names the reply:
+An HTTP server on loopback that receives the notices that dlrun sends (the key notify). Appends each
+request to LOG, one JSON object per line: {"path", "type", "agent", "body"}, where type and agent
+are the Content-Type and the User-Agent. Writes its port to PORT-FILE when it listens. Runs until a
+signal ends it. The first part of the path selects the reply:
 
-  /ok/...        200, which is also the reply to any first part that is not in this list
+  /ok/...        the status 200
   /status-N/...  the status N
   /redirect/...  a redirect to /ok/redirected
   /silent/...    no reply; the server closes the connection after 60 s
+  anything else  the status 200
 """
 
 import http.server

@@ -14,9 +14,9 @@
 
 #include "tests/temporary_directory.h"
 
-/// A running server. Its arguments are a folder of its own and a file for its port. The constructor
-/// waits until the server listens, for at most 30 s. `script` must end at the end of its standard
-/// input.
+/// A running server. The arguments of `script` are a new folder and the path of a file, to which
+/// `script` writes its port. The constructor waits until the server listens, for at most 30 s.
+/// `script` must exit when its standard input is closed.
 class PythonServer {
  public:
   explicit PythonServer(const std::string& script = "file_server.py") {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """usage: tensorboard_reader.py FILE...
 
-Decodes TensorBoard's event files and prints one JSON object per event. Ends with code 1 and the
-reason if a checksum is wrong, a record is cut, a protocol buffer is malformed or has a field that
-dlrun does not write, the first event lacks the version, or another event has one.
+Decodes TensorBoard's event files and prints one JSON object per event. Prints the reason and exits
+with code 1 if a checksum is wrong, a record is cut, a protocol buffer is malformed, an event has a
+field that dlrun does not write, file_version is missing in the first event, or another event has
+it.
 
 This decoder is written from the formats alone: the framing of TFRecord, CRC32C as RFC 3720
 specifies it, the wire format of protocol buffers, and the numbers of the fields in event.proto and
@@ -34,13 +35,13 @@ def crc32c(data):
 
 
 def unmask(masked):
-    """Returns the CRC32C of which TFRecord stores this masked form."""
+    """Returns the CRC32C from the masked form in which TFRecord stores it."""
     rotated = (masked - 0xA282EAD8) & 0xFFFFFFFF
     return ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
 
 
 def records(data):
-    """Yields the content of each record, whose checksums it verifies."""
+    """Verifies the checksums of each record and yields its content."""
     at = 0
     while at < len(data):
         if len(data) - at < 12:

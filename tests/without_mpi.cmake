@@ -4,8 +4,8 @@ file(REMOVE_RECURSE ${BINARY})
 execute_process(
   COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY} -G Ninja -DCMAKE_BUILD_TYPE=Release
     -DDLRUN_CUDA=OFF -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
-  OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
-if(NOT code EQUAL 0)
+  OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE exit_code)
+if(NOT exit_code EQUAL 0)
   message(FATAL_ERROR "CMake cannot configure the project:\n${output}")
 endif()
 file(STRINGS ${BINARY}/build.ninja targets REGEX "^build [^/ ]+: phony")

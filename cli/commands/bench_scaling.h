@@ -11,8 +11,8 @@ namespace dlrun {
 
 struct ScalingOptions {
   SpecOptions spec;
-  std::optional<std::string> nodes;  ///< "1,2,4": numbers of nodes; each runs through Slurm
-  std::optional<std::string> local;  ///< "1,2": numbers of ranks; each runs on this machine
+  std::optional<std::string> nodes;  ///< "1,2,4": numbers of nodes; Slurm starts one job for each
+  std::optional<std::string> local;  ///< "1,2": numbers of ranks, all on this machine
   std::optional<std::string> svg;
   bool json = false;
 };

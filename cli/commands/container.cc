@@ -26,7 +26,7 @@ struct ContainerOptions {
   bool json = false, refresh = false;
 };
 
-Result<int> import_named(Cli& cli, const ContainerOptions& options) {
+Result<int> import_and_print(Cli& cli, const ContainerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto uri, enroot_uri(options.image));
   DLRUN_TRY_ASSIGN(const auto imported, import_image(cli.env, uri, options.refresh));
   const StoredImage& image = imported.image;
@@ -72,7 +72,7 @@ Result<int> container(Cli& cli, const ContainerOptions& options) {
     return fail(Errc::kUsage,
                 "--refresh fetches an image; it cannot be combined with `container list`");
   if (options.verb == "list" && options.image.empty()) return list_images(cli, options);
-  if (options.verb == "import" && !options.image.empty()) return import_named(cli, options);
+  if (options.verb == "import" && !options.image.empty()) return import_and_print(cli, options);
   return fail(Errc::kUsage, "expected `dlrun container import IMAGE` or `dlrun container list`");
 }
 

@@ -38,10 +38,10 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   DLRUN_TRY_ASSIGN(const auto changes, changes_of_script(cli, reporter, options.run_or_script));
   if (changes.kind == Kind::kNone) print_note(cli, "nothing was edited");
   if (changes.kind == Kind::kWithoutSpec)
-    print_note(cli,
-               "nothing was compared: dlrun rendered this script when it submitted the spec. Such "
-               "a script "
-               "does not contain its spec, and dlrun compares a script only with the spec in it");
+    print_note(
+        cli,
+        "nothing was compared: dlrun rendered this script when it submitted the spec. Such "
+        "a script does not contain its spec, and dlrun compares a script only with the spec in it");
   if (changes.kind == Kind::kScriptsOfPoints) {
     print_note(
         cli,

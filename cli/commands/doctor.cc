@@ -37,8 +37,8 @@ struct DoctorOptions {
   return Style::kNone;
 }
 
-/// Prints the site that specs use on the cluster, or how to make one. cluster: the value of -M; ""
-/// for this cluster.
+/// Prints the site that specs use on the cluster, or the commands that make a site file. cluster:
+/// the value of -M; "" for this cluster.
 void print_site(const Cli& cli, const ClusterFacts& facts, const std::string& cluster,
                 const std::optional<std::string>& site) {
   if (site) {
@@ -69,7 +69,7 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
     print_document(site_draft(facts));
     return kExitOk;
   }
-  // dlrun assumes that the configured servers serve the default cluster.
+  // dlrun assumes that the configured slurmrestd servers serve the default cluster.
   if (options.cluster.empty()) facts.rest_servers = ask_rest_servers(known_servers(cli).all());
   TerminalReporter reporter(cli);
   const auto site = site_of_cluster(cli, reporter, facts.cluster_name());

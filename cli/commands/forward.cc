@@ -90,8 +90,8 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
                    listen_for(cli.env, ports, options.socket,
                               [&cli](const std::string& text) { print_warning(cli, text); }));
   ForwardPrinter printer(cli, listeners.all, target.node);
-  const auto step = relay_command(target, agent.string(), options.any_user);
-  DLRUN_TRY_ASSIGN(const auto end, forward_ports(step, cli.env, listeners.all, printer));
+  const auto relay = relay_command(target, agent.string(), options.any_user);
+  DLRUN_TRY_ASSIGN(const auto end, forward_ports(relay, cli.env, listeners.all, printer));
   if (end.signal != 0) return kExitInterrupted;
   DLRUN_TRY_ASSIGN(const auto state,
                    state_after_forwarding(cli.env, known_servers(cli), run, target.node, end));

@@ -55,7 +55,7 @@ Result<int> list_hosts(const Cli& cli, bool json) {
 }
 
 /// Connects, copies dlrun to the host if this is necessary, starts dlrun there, and prints the
-/// version of that dlrun. Also prints the unanswered submissions to the host.
+/// version of that dlrun. Also prints the submissions that the host has not answered.
 Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   const HostFile& host = ssh.host();
   DLRUN_TRY(ssh.open());
@@ -75,7 +75,8 @@ Result<int> run_verb(Cli& cli, const HostOptions& options) {
     return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
                 printable(options.verb));
   if (options.json)
-    return fail(Errc::kUsage, "--json lists hosts; it cannot be combined with `host {}`",
+    return fail(Errc::kUsage,
+                "--json is an option of `host list`; it cannot be combined with `host {}`",
                 options.verb);
   const std::string name = options.name.empty() ? cli.env.get_or("DLRUN_HOST", "") : options.name;
   if (name.empty()) return fail(Errc::kUsage, "host {}: HOST is required", options.verb);

@@ -1,4 +1,5 @@
-// `dlrun init`: writes a first spec from flags, from answers on the terminal or from a job script.
+// `dlrun init`: writes a first spec from options, from answers on the terminal or from a job
+// script.
 
 #include <iostream>
 #include <memory>

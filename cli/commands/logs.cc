@@ -1,5 +1,5 @@
 // `dlrun logs`: prints the output of the job, of some of its ranks, or of each point of a sweep;
-// with -f, follows it until the run ends.
+// with -f, follows the output until the run ends.
 
 #include <memory>
 #include <optional>
@@ -129,7 +129,8 @@ Result<int> logs(Cli& cli, const LogsOptions& given) {
                    parse_chosen_ranks(options.rank_list, options.attempt, options.component));
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   if (is_sweep(run.path) && chosen.is_all)
-    return fail(Errc::kUsage, "{0}: is a sweep; --rank all needs one point: {0}/0", run.id);
+    return fail(Errc::kUsage, "{0}: is a sweep; --rank all works with one point, such as {0}/0",
+                run.id);
   options.ranks = std::move(chosen.ranks);
   if (chosen.is_all) {
     DLRUN_TRY_ASSIGN(options.ranks, ranks_with_log(run, options.attempt, options.component));
@@ -166,8 +167,7 @@ void add_logs(CLI::App& root, Action& action) {
               "all; the lines of several ranks are labelled")
       .type_name("LIST");
   command
-      .option("--component", options->component,
-              "With --rank: component of the job to which the rank belongs")
+      .option("--component", options->component, "With --rank: component to which the rank belongs")
       .type_name("NAME");
   command
       .option("--attempt", options->attempt,
@@ -175,7 +175,7 @@ void add_logs(CLI::App& root, Action& action) {
       .type_name("K")
       .non_negative();
   command.flag("--raw", options->is_raw,
-               "Print every byte unchanged on a terminal, too; without this option dlrun escapes "
+               "Print every byte unchanged, even on a terminal; without this option dlrun escapes "
                "control sequences other than colours");
   command
       .option("-n,--tail", options->tail,

@@ -32,9 +32,9 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   request.newer_than = options.newer_than;
   request.older_than = options.older_than;
   DLRUN_TRY_ASSIGN(const auto list, list_runs(cli.env, known_servers(cli), request));
-  if (list.added > 0)
-    print_note(cli, fmt::format("{} run{} of {} added to the index", list.added,
-                                list.added == 1 ? "" : "s", options.runs_folder));
+  if (list.added_count > 0)
+    print_note(cli, fmt::format("{} run{} of {} added to the index", list.added_count,
+                                list.added_count == 1 ? "" : "s", options.runs_folder));
   for (const std::string& sentence : list.unreadable) print_warning(cli, sentence);
   if (options.json) {
     print_json(list.json);
@@ -48,9 +48,9 @@ Result<int> list(Cli& cli, const LsOptions& options) {
       rows.push_back({run.id, run.job, run.state, run.age, run.summary});
     print(cli, table(rows));
   }
-  if (list.hidden > 0)
-    print_note(cli, fmt::format("{} older run{} not shown; --all shows all runs", list.hidden,
-                                list.hidden == 1 ? " is" : "s are"));
+  if (list.hidden_count > 0)
+    print_note(cli, fmt::format("{} older run{} not shown; --all shows all runs", list.hidden_count,
+                                list.hidden_count == 1 ? " is" : "s are"));
   relay_notices_in_background(cli.env, list.runs_with_events);
   if (list.unreachable_reason.empty()) return kExitOk;
   print_error(cli, fmt::format("states with {} are only the last known ones; the reason: {}",

@@ -11,7 +11,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/text.h"
-#include "launcher/submit/remembered_nodes.h"
+#include "launcher/submit/known_bad_file.h"
 
 namespace dlrun {
 namespace {
@@ -28,7 +28,7 @@ Result<int> nodes(Cli& cli, const NodesOptions& options) {
     return fail(Errc::kUsage, "--json lists nodes; it cannot be combined with --forget");
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto file,
-                   remembered_nodes_file(cli, reporter, options.file, options.spec));
+                   chosen_known_bad_file(cli, reporter, options.file, options.spec));
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   DLRUN_TRY_ASSIGN(const auto known, read_bad_nodes(file, now));
   if (!options.forget.empty()) {
@@ -36,7 +36,7 @@ Result<int> nodes(Cli& cli, const NodesOptions& options) {
     return kExitOk;
   }
   if (options.json) {
-    print_json(remembered_nodes_json(file, known));
+    print_json(bad_nodes_json(file, known));
     return kExitOk;
   }
   if (known.empty()) {

@@ -1,4 +1,4 @@
-// `dlrun notify`: lists the messages that wait or could not be sent, or sends them.
+// `dlrun notify`: lists the unsent messages of runs, or sends them.
 
 #include <memory>
 
@@ -79,11 +79,11 @@ Result<int> notify(Cli& cli, const NotifyOptions& options) {
 
 void add_notify(CLI::App& root, Action& action) {
   auto options = std::make_shared<NotifyOptions>();
-  Subcommand command(root, "notify", "List messages that wait or could not be sent, or send them");
+  Subcommand command(root, "notify", "List the unsent messages of runs, or send them");
   command.option("RUN", options->runs, "Runs to look at (default: all of your runs)");
   command.flag("--relay", options->relay,
                "Send the messages that wait, each once; also run notify.command if RUN is given");
-  command.flag("--webhooks", options->webhooks, "With --relay: run no command");
+  command.flag("--webhooks", options->webhooks, "With --relay: do not run notify.command");
   command.flag("--json", options->json, "Print a JSON array");
   command.calls(notify, options, action);
 }

@@ -28,14 +28,14 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
   if (options.keeps_checkpoints) request.parts = RunParts::kDiagnostics;
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto plan, plan_pruning(cli.env, inspector, request));
-  bool is_unavailable = false;
+  bool has_unknown_state = false;
   for (const KeptRun& kept : plan.kept) {
     print_note(cli, kept.why.message);
-    is_unavailable = is_unavailable || kept.why.code == Errc::kUnavailable;
+    has_unknown_state = has_unknown_state || kept.why.code == Errc::kUnavailable;
   }
   if (plan.deletions.empty()) print_note(cli, nothing_to_prune_text(plan, options.older_than));
   DLRUN_TRY_ASSIGN(const int cleanup_code, ask_and_clean_up(cli, inspector, plan, options.cleanup));
-  return cleanup_code == kExitOk && is_unavailable ? kExitUnavailable : cleanup_code;
+  return cleanup_code == kExitOk && has_unknown_state ? kExitUnavailable : cleanup_code;
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Exp
     print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
                                 sweep.arrays.size()));
   if (sweep.chooses_points_later) {
-    print_note(cli, fmt::format("a search: {}; --point 0 prints the script of an example",
+    print_note(cli, fmt::format("a search: {}; --point 0 prints the script of an example point",
                                 points_and_cost_text(sweep)));
     return print_or_write(cli, options, script_with_spec(prepared, sweep.arrays.front().script));
   }

@@ -41,7 +41,8 @@ void add_report(CLI::App& root, Action& action) {
                      "Write a self-contained HTML page with the curves of a run, or one that "
                      "compares several runs or the points of a sweep");
   command.option("RUN", options->runs,
-                 "The runs: names, ids or their starts, job ids, paths, or `last` (default: last)");
+                 "The runs: names, ids or their first characters, job ids, paths, or `last` "
+                 "(default: last)");
   command
       .option("-o,--output", options->out,
               "File to write; - means standard output (default: report.html in the directory of "

@@ -17,10 +17,10 @@ struct RmOptions {
 };
 
 Result<int> remove_runs(Cli& cli, const RmOptions& options) {
-  int code = kExitOk;
+  int exit_code = kExitOk;
   const auto report_failure = [&](const Error& error) {
     print_error(cli, error.message);
-    if (code == kExitOk) code = exit_code_of(error.code);
+    if (exit_code == kExitOk) exit_code = exit_code_of(error.code);
   };
   std::vector<IndexEntry> runs;
   for (const auto& text : options.runs) {
@@ -35,7 +35,7 @@ Result<int> remove_runs(Cli& cli, const RmOptions& options) {
   DLRUN_TRY_ASSIGN(const auto plan, plan_removal(cli.env, inspector, runs));
   for (const KeptRun& kept : plan.kept) report_failure(kept.why);
   DLRUN_TRY_ASSIGN(const int cleanup_code, ask_and_clean_up(cli, inspector, plan, options.cleanup));
-  return code != kExitOk ? code : cleanup_code;
+  return exit_code != kExitOk ? exit_code : cleanup_code;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `dlrun schema`: prints the key table as JSON Schema for editors.
+// `dlrun schema`: prints the JSON Schema of a spec, for editors.
 
 #include "launcher/spec/schema.h"
 

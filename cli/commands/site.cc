@@ -61,7 +61,7 @@ Result<int> show(const Cli& cli, const SiteOptions& options) {
   if (!profile.partitions.empty()) {
     print(cli, "\n{}", table(partition_rows(profile)));
     if (has_unknown_limits(profile))
-      print_note(cli, "?: the site's file does not say; the cluster may have a limit");
+      print_note(cli, "?: the site's file gives no value; the cluster may have a limit");
   }
   return code;
 }

@@ -29,8 +29,8 @@ struct SubmitOptions {
   std::vector<std::string> specs;
   OutputOptions output;
   bool dry_run = false, test_only = false, is_chain = false;
-  std::string continued;                 ///< --continue: the search to continue; empty: none
-  std::optional<std::string> in;         ///< --in: the id of the job
+  std::string search_to_continue;        ///< --continue: the search to continue; empty: none
+  std::optional<std::string> in;         ///< --in: the job whose allocation the run uses
   std::optional<std::string> rehearsal;  ///< --rehearse: TIME[@PARTITION]
 };
 
@@ -83,54 +83,55 @@ struct ResultPrinter {
   OutputOptions output;
 };
 
-/// Starts the spec in the allocation of another job.
+/// Starts a run of the spec in the allocation of a running job.
 Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
   if (options.test_only)
     return fail(Errc::kUsage, "--test-only: Slurm does not queue a run in an allocation (--in)");
-  if (!options.continued.empty())
+  if (!options.search_to_continue.empty())
     return fail(Errc::kUsage, "--continue: a search cannot run in an allocation (--in)");
   return run_in_allocation(
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-/// Prints the submissions of a chain. wanted_count: the number of runs that were to be submitted.
-/// If all of them were submitted, --watch follows the last run of the chain. If a run could not be
-/// submitted, prints the advice of the chain and fails with the reason.
-Result<int> print_chain(Cli& cli, RunInspector& inspector, const SubmittedSequence& chain,
-                        std::size_t wanted_count, const OutputOptions& options) {
+/// Prints the submissions of a sequence of runs (--chain, or --rehearse and its run). wanted_count:
+/// the number of runs that were to be submitted. If all of them were submitted, --watch follows the
+/// last run of the sequence. If a run could not be submitted, prints the advice of the sequence and
+/// fails with the reason.
+Result<int> print_sequence(Cli& cli, RunInspector& inspector, const SubmittedSequence& sequence,
+                           std::size_t wanted_count, const OutputOptions& options) {
   int code = kExitOk;
-  for (const Submitted& submitted : chain.submitted) {
+  for (const Submitted& submitted : sequence.submitted) {
     OutputOptions output = options;
     const bool is_last =
-        chain.submitted.size() == wanted_count && &submitted == &chain.submitted.back();
+        sequence.submitted.size() == wanted_count && &submitted == &sequence.submitted.back();
     output.watch = options.watch && is_last;
     DLRUN_TRY_ASSIGN(code, print_and_watch(cli, inspector, submitted, output));
     if (code != kExitOk) return code;
   }
-  if (!chain.failure) return code;
-  print_error(cli, chain.advice);
-  return tl::unexpected(*chain.failure);
+  if (!sequence.failure) return code;
+  print_error(cli, sequence.advice);
+  return tl::unexpected(*sequence.failure);
 }
 
 /// Submits the rehearsal of the spec, and then the job of the spec, which starts only after the
 /// rehearsal has succeeded.
 Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
-  if (options.dry_run || options.test_only || options.in || !options.continued.empty())
+  if (options.dry_run || options.test_only || options.in || !options.search_to_continue.empty())
     return fail(Errc::kUsage,
                 "--rehearse submits two jobs; it cannot be combined with --dry-run, --test-only, "
                 "--in or --continue");
   DLRUN_TRY_ASSIGN(const auto choices, parse_rehearsal(*options.rehearsal));
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(const auto chain,
+  DLRUN_TRY_ASSIGN(const auto sequence,
                    submit_run_and_rehearsal(cli, reporter, inspector, options.spec, choices));
-  return print_chain(cli, inspector, chain, 2, options.output);
+  return print_sequence(cli, inspector, sequence, 2, options.output);
 }
 
 /// Submits the specs of --chain and prints each submission. Each job starts only after the job
 /// before it has succeeded. --watch follows the last run.
 Result<int> submit_chain(Cli& cli, const SubmitOptions& options) {
-  if (options.dry_run || options.test_only || options.in || !options.continued.empty())
+  if (options.dry_run || options.test_only || options.in || !options.search_to_continue.empty())
     return fail(Errc::kUsage,
                 "--chain submits several specs; it cannot be combined with --dry-run, --test-only, "
                 "--in or --continue");
@@ -138,7 +139,7 @@ Result<int> submit_chain(Cli& cli, const SubmitOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto chain,
                    submit_spec_chain(cli, reporter, inspector, options.specs, options.spec));
-  return print_chain(cli, inspector, chain, options.specs.size(), options.output);
+  return print_sequence(cli, inspector, chain, options.specs.size(), options.output);
 }
 
 Result<int> submit(Cli& cli, const SubmitOptions& given) {
@@ -164,9 +165,10 @@ Result<int> submit(Cli& cli, const SubmitOptions& given) {
   Provenance provenance = provenance_of(cli, options.spec.file);
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(const auto result,
-                   submit_spec(cli, reporter, inspector, options.spec,
-                               {mode, options.output.watch, options.continued}, provenance));
+  DLRUN_TRY_ASSIGN(
+      const auto result,
+      submit_spec(cli, reporter, inspector, options.spec,
+                  {mode, options.output.watch, options.search_to_continue}, provenance));
   return std::visit(ResultPrinter{cli, inspector, options.output}, result);
 }
 
@@ -202,7 +204,7 @@ void add_submit(CLI::App& root, Action& action) {
   command.flag("--test-only", options->test_only,
                "Ask Slurm whether and when the job would run; submit nothing");
   command
-      .option("--continue", options->continued,
+      .option("--continue", options->search_to_continue,
               "Continue the search RUN: its program first gets the results of the earlier points")
       .type_name("RUN");
   command.flag("--json", options->output.json, "Print a JSON object");

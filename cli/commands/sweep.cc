@@ -19,18 +19,18 @@ struct SweepOptions {
   SweepTableRequest table;
 };
 
-/// Prints the table, the numbers of points in each state, and the next step for the user.
+/// Prints the table, the number of points in each state, and hints about missing results or points.
 void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep) {
   print(cli, table(sweep_rows(sweep)));
-  if (sweep.hidden > 0)
-    print_note(cli, fmt::format("{} more point{} not shown", sweep.hidden,
-                                sweep.hidden == 1 ? " is" : "s are"));
+  if (sweep.hidden_count > 0)
+    print_note(cli, fmt::format("{} more point{} not shown", sweep.hidden_count,
+                                sweep.hidden_count == 1 ? " is" : "s are"));
   if (sweep.lacks_results) {
     print_note(
         cli,
         "no point has reported a result. The program of rank 0 reports one by writing a JSON "
-        "object to the file that the variable DLRUN_PROGRESS names: {\"step\": 100, \"loss\": "
-        "0.3} while it runs, {\"final\": true, \"loss\": 0.2} at its end");
+        "object to the file whose path is in DLRUN_PROGRESS: {\"step\": 100, \"loss\": 0.3} while "
+        "it runs, {\"final\": true, \"loss\": 0.2} at its end");
   }
   print_note(cli, fmt::format("{}: {}", run.id, sweep.overall.detail));
   if (const auto owner = foreign_owner(run.path))
@@ -40,7 +40,7 @@ void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep)
         cli, fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
 }
 
-/// Returns the run that the argument names; without an argument, the newest sweep.
+/// Returns the run of the argument RUN; without this argument, the newest sweep.
 Result<IndexEntry> chosen_sweep(const Cli& cli, const std::optional<std::string>& argument) {
   if (argument) return select_run(cli, *argument);
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(cli.env));

@@ -52,10 +52,10 @@ Result<int> show(Cli& cli, const TopOptions& options) {
   if (options.json) {
     print_json(overview_json(overview, options.max_ranks.value_or(0)));
   } else if (is_terminal && is_input_terminal() && !options.once && !has_ended && !is_dumb) {
-    const auto is_terminated = show_live(cli, std::move(overview), options.max_ranks.value_or(0));
-    if (!is_terminated) return tl::unexpected(is_terminated.error());
+    DLRUN_TRY_ASSIGN(const bool ended_by_signal,
+                     show_live(cli, std::move(overview), options.max_ranks.value_or(0)));
     relay_notices_in_background(cli.env, {run});
-    return *is_terminated ? kExitInterrupted : kExitOk;
+    return ended_by_signal ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPipeColumns;
     for (const auto& line : top_lines(overview, {columns, 0, options.max_ranks.value_or(0)}))

@@ -26,7 +26,7 @@ Result<int> track(Cli& cli, const TrackOptions& options) {
   for (const RunSyncReport& one : tracked) {
     if (one.report.is_complete) {
       print(cli, "{}: the server has the whole record; {} values were sent now (MLflow run {})\n",
-            one.run_id, one.report.values_sent, one.report.run_id);
+            one.run_id, one.report.values_sent, one.report.mlflow_run_id);
     } else {
       is_complete = false;
       print_error(cli, fmt::format("{}: track.mlflow: {}; {} values were sent now", one.run_id,

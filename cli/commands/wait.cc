@@ -29,14 +29,14 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
   const Interrupt interrupt;
   WatchOptions silent;
   silent.passes_log = false;
-  int code = kExitOk;
+  int exit_code = kExitOk;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   // Waiting may take days, so all runs are checked before the first wait.
   for (const auto& run : runs) DLRUN_TRY(check_can_wait_for(run));
   for (const auto& run : runs) {
     DLRUN_TRY_ASSIGN(const auto status, follow_run(cli, inspector, run, silent, interrupt));
     const int run_code = exit_code_of_state(status);
-    if (code == kExitOk) code = run_code;
+    if (exit_code == kExitOk) exit_code = run_code;
     if (options.json) {
       json.push_back(status_json(run, status));
     } else if (run_code == kExitOk) {
@@ -47,7 +47,7 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
   }
   if (options.json) print_json(json);
   relay_notices_in_background(cli.env, runs);
-  return code;
+  return exit_code;
 }
 
 }  // namespace

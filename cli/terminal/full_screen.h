@@ -57,8 +57,8 @@ class FullScreen {
   void leave();
   [[nodiscard]] Event handle_signals();
 
-  termios before_{};
-  sigset_t mask_before_{};  ///< the signals that were blocked before
+  termios before_{};        ///< the settings of the terminal before open()
+  sigset_t mask_before_{};  ///< the signals that were blocked before open()
   UniqueFd signals_;
   bool owns_terminal_ = true;  ///< false after a move
   bool is_shown_ = false;

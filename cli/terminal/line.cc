@@ -8,9 +8,9 @@ namespace dlrun {
 
 Line& Line::add(std::string_view value, Style style) {
   if (columns_left_ == 0) return *this;
-  const std::string part = cut(printable(value), columns_left_);
-  columns_left_ -= std::min(columns_left_, columns_of(part));
-  text_.add(styled(style, part));
+  const std::string shown = cut(printable(value), columns_left_);
+  columns_left_ -= std::min(columns_left_, columns_of(shown));
+  text_.add(styled(style, shown));
   return *this;
 }
 

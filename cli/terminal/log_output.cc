@@ -16,7 +16,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestSequence = 48;
+constexpr std::size_t kLongestSequenceBytes = 48;
 constexpr std::string_view kClearLine = "\033[K", kNoColours = "\033[0m";
 
 bool is_parameter(char c) {
@@ -41,14 +41,14 @@ bool is_visible_style(std::string_view parameters) {
   return true;
 }
 
-/// Returns the length in bytes of the sequence ESC [ PARAMETERS LAST at the start; LAST is the
+/// Returns the length of the sequence ESC [ PARAMETERS LAST with which `bytes` begins. LAST is the
 /// first byte that is no parameter. Returns 0 if the second byte is not '[', or if the sequence is
-/// longer than kLongestSequence. Returns more than bytes.size() if LAST is still missing.
+/// longer than kLongestSequenceBytes. Returns more than bytes.size() if LAST is still missing.
 std::size_t sequence_length(std::string_view bytes) {
   if (bytes.size() > 1 && bytes[1] != '[') return 0;
   std::size_t at = 2;
   while (at < bytes.size() && is_parameter(bytes[at])) ++at;
-  return at < kLongestSequence ? at + 1 : 0;
+  return at < kLongestSequenceBytes ? at + 1 : 0;
 }
 
 /// Returns the length in bytes of the UTF-8 character that starts with this byte; 1 for a byte that

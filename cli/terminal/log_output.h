@@ -31,8 +31,8 @@ class LogFilter {
   [[nodiscard]] std::string filter_bytes(std::string_view bytes, bool is_last);
 
   bool colour_;
-  bool is_coloured_ = false;
-  std::string waiting_;  ///< the bytes that pass() has kept
+  bool is_coloured_ = false;  ///< the log has set a style, which finish() resets
+  std::string waiting_;       ///< the bytes that pass() has kept
 };
 
 /// Prints a log. On a terminal the bytes pass a LogFilter, except with `is_raw`. A file or a pipe

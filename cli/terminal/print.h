@@ -1,7 +1,7 @@
 #pragma once
-// Prints the ordinary output of commands, for people and for programs. Only the full screen of
-// `top`, printed logs, the output of hosts (-H), the progress line and the log of dlrun (-v) are
-// written elsewhere.
+// Prints the ordinary output of commands, for people and for programs. Other files print the full
+// screen of `top`, the logs of runs, the output of hosts (-H), the progress line and dlrun's own
+// log (-v).
 //
 // Text for people is escaped (printed_text.h). No function here throws or ends the process because
 // of its stream. finish_output() reports whether standard output has failed: it may be closed, on

@@ -30,8 +30,8 @@ class Text;
 
 namespace text_detail {
 
-/// Returns an argument in the form that the format inserts: text escaped, a style marked, a number
-/// unchanged.
+/// Returns an argument in the form of Text::marked_: text is escaped, a control character marks the
+/// beginning and the end of a style, and a number stays a number.
 [[nodiscard]] std::string marked(const Styled& value);
 [[nodiscard]] std::string marked(const Text& value);
 template <typename T>

@@ -25,7 +25,7 @@ bool RemoteOutput::err(std::string_view bytes) {
   static_cast<void>(filters_stderr_ ? write_to(stderr, err_filter_.pass(bytes))
                                     : write_to(stderr, bytes));
   flush(stderr);
-  return true;  // text that standard error does not accept is lost, as everywhere
+  return true;  // text that standard error does not accept is lost, as in print.h
 }
 
 void RemoteOutput::finish() {

@@ -12,7 +12,7 @@
 namespace dlrun {
 
 Text status_text(const IndexEntry& run, const RunStatus& status,
-                 const std::vector<std::string>& waits) {
+                 const std::vector<std::string>& wait_lines) {
   const char* const prefix = !status.may_be_outdated  ? ""
                              : is_unreachable(status) ? "controller unreachable; last known: "
                                                       : "last known: ";
@@ -20,7 +20,7 @@ Text status_text(const IndexEntry& run, const RunStatus& status,
                   styled(style_of(status.state), word(status.state)));
   if (!status.job.id.empty()) all.add("  ({})", job_text(status.job));
   constexpr std::size_t kLabelWidth = 10;
-  return all.add("\n").add(labelled(status_lines(run, status, waits), kLabelWidth));
+  return all.add("\n").add(labelled(status_lines(run, status, wait_lines), kLabelWidth));
 }
 
 int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status, bool json) {

@@ -11,10 +11,10 @@
 
 namespace dlrun {
 
-/// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log. waits: the
-/// lines that waiting_lines() returns about the run's wait in the queue.
+/// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log. wait_lines:
+/// the lines of waiting_lines() about the run's wait in the queue.
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status,
-                               const std::vector<std::string>& waits = {});
+                               const std::vector<std::string>& wait_lines = {});
 
 /// Prints to standard error how the run ended. If `json` is set, first prints the status as JSON to
 /// standard output. Returns exit_code_of_state().

@@ -1,5 +1,6 @@
 #pragma once
-// Writes to standard output and standard error, which may be closed, full or a broken pipe.
+// Writes to standard output and standard error, which may be closed, on a full disk, or a pipe
+// without a reader.
 
 #include <cstdio>
 #include <string_view>

@@ -129,8 +129,8 @@ void HeadLines::add_result() {
 }
 
 void HeadLines::add_resources() {
-  for (const LabelledLine& one : resource_lines(overview_))
-    lines_.push_back(labelled(one.label).add(one.value).text());
+  for (const LabelledLine& resource : resource_lines(overview_))
+    lines_.push_back(labelled(resource.label).add(resource.value).text());
 }
 
 /// An empty line separates the run from its figures. If there are figures, another empty line

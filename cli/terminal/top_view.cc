@@ -13,24 +13,24 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kEventsShown = 6;
+constexpr std::size_t kMostEvents = 6;
 /// Number of ranks or points to show if TopSize limits neither the ranks nor the rows.
 constexpr std::size_t kDefaultRowCount = 20;
 
 /// The reason why the table hides ranks. The reason decides the hint below the table.
-enum class RankLimit {
+enum class HidingReason {
   kWindow,            ///< the window of the live view is too small
   kOptionOfLiveView,  ///< the live view has the option --ranks
   kOption,            ///< the option --ranks or its default, in output that is printed once
 };
 
-std::string_view hint_of(RankLimit limit) {
-  switch (limit) {
-    case RankLimit::kWindow:
+std::string_view hint_of(HidingReason reason) {
+  switch (reason) {
+    case HidingReason::kWindow:
       return "; make the window taller to see more, q quits";
-    case RankLimit::kOptionOfLiveView:
+    case HidingReason::kOptionOfLiveView:
       return "; --ranks N shows more, q quits";
-    case RankLimit::kOption:
+    case HidingReason::kOption:
       return "; --ranks N shows more";
   }
   return "";
@@ -53,20 +53,21 @@ class RankTable {
     }
   }
 
-  /// Adds the lines of the table. limit: the reason for hidden ranks, if there are any.
-  void add_to(std::vector<Text>& lines, RankLimit limit) const {
+  /// Adds the lines of the table. reason: the reason why ranks are hidden, if some are.
+  void add_to(std::vector<Text>& lines, HidingReason reason) const {
     lines.push_back(line(ranks_.titles, Style::kBold));
     for (const RankRow& row : ranks_.rows)
       lines.push_back(line(row.cells, style_of_mark(row.mark)));
-    if (ranks_.hidden == 0) return;
-    std::string text = fmt::format("{} more rank{}", ranks_.hidden, ranks_.hidden == 1 ? "" : "s");
-    if (ranks_.hidden_marked > 0 && ranks_.hidden == 1) {
+    if (ranks_.hidden_count == 0) return;
+    std::string text =
+        fmt::format("{} more rank{}", ranks_.hidden_count, ranks_.hidden_count == 1 ? "" : "s");
+    if (ranks_.hidden_marked_count > 0 && ranks_.hidden_count == 1) {
       text += ", which also stands out";
-    } else if (ranks_.hidden_marked > 0) {
-      text += fmt::format(", {} of them also stand{} out", ranks_.hidden_marked,
-                          ranks_.hidden_marked == 1 ? "s" : "");
+    } else if (ranks_.hidden_marked_count > 0) {
+      text += fmt::format(", {} of them also stand{} out", ranks_.hidden_marked_count,
+                          ranks_.hidden_marked_count == 1 ? "s" : "");
     }
-    text += hint_of(limit);
+    text += hint_of(reason);
     lines.push_back(Line(columns_).add(" " + text, Style::kDim).text());
   }
 
@@ -111,13 +112,13 @@ std::vector<Text> point_lines(const std::vector<PointOverview>& points, std::siz
         .add(std::string(word(point->state)) + (point->may_be_outdated ? "?" : ""),
              style_of(point->state))
         .pad_to(number_width + values_width + 5 + kStateWidth, columns);
-    const auto part = point->progress ? fraction_done(*point->progress) : std::nullopt;
+    const auto fraction = point->progress ? fraction_done(*point->progress) : std::nullopt;
     if (!point->result.empty()) {
       line.add(result_text(point->result));
     } else if (point->progress) {
-      if (part && point->state == RunState::kRunning)
-        line.add(bar(*part, kBarWidth), Style::kGreen)
-            .add(fmt::format(" {:3.0f} %  ", 100 * *part));
+      if (fraction && point->state == RunState::kRunning)
+        line.add(bar(*fraction, kBarWidth), Style::kGreen)
+            .add(fmt::format(" {:3.0f} %  ", 100 * *fraction));
       line.add(progress_text(*point->progress));
     } else {
       line.add(printable(point->detail),
@@ -162,16 +163,16 @@ std::vector<Text> top_lines(const RunOverview& overview, const TopSize& size) {
   if (overview.points) {
     const std::size_t points_room =
         size.rows == 0 ? kDefaultRowCount : size.rows - std::min(size.rows, lines.size());
-    const std::size_t all = overview.points->size();
-    const std::size_t most_lines = size.rows == 0 && size.max_ranks > 0 ? all : points_room;
-    const auto points = point_lines(*overview.points, size.max_ranks > 0 ? size.max_ranks : all,
-                                    most_lines, columns);
+    const std::size_t point_count = overview.points->size();
+    const std::size_t most_lines = size.rows == 0 && size.max_ranks > 0 ? point_count : points_room;
+    const auto points = point_lines(
+        *overview.points, size.max_ranks > 0 ? size.max_ranks : point_count, most_lines, columns);
     lines.insert(lines.end(), points.begin(), points.end());
   }
   const std::size_t room =
       size.rows == 0 ? 1'000'000 : size.rows - std::min(size.rows, lines.size());
   const std::size_t events_room =
-      size.rows == 0 ? kEventsShown : std::min(kEventsShown, room / (has_ranks ? 3 : 1));
+      size.rows == 0 ? kMostEvents : std::min(kMostEvents, room / (has_ranks ? 3 : 1));
   const auto events = event_lines(overview, events_room, columns);
   if (has_ranks && room > events.size() + 2) {
     // Reserves three lines: the title, the line about hidden ranks, and an empty line.
@@ -183,9 +184,9 @@ std::vector<Text> top_lines(const RunOverview& overview, const TopSize& size) {
     const RankRows ranks = rank_rows(*overview.ranks, newest_step(overview), max_ranks);
     const bool is_limited_by_option = size.max_ranks > 0 && size.max_ranks < ranks_room;
     RankTable(ranks, columns)
-        .add_to(lines, size.rows == 0         ? RankLimit::kOption
-                       : is_limited_by_option ? RankLimit::kOptionOfLiveView
-                                              : RankLimit::kWindow);
+        .add_to(lines, size.rows == 0         ? HidingReason::kOption
+                       : is_limited_by_option ? HidingReason::kOptionOfLiveView
+                                              : HidingReason::kWindow);
     if (!events.empty()) lines.emplace_back();
   } else if (!has_ranks && overview.status.state == RunState::kRunning && !overview.status.sweep) {
     lines.push_back(Line(columns).add(" no rank has been sampled yet", Style::kDim).text());

@@ -51,10 +51,10 @@ Result<> train(const std::filesystem::path& file) {
   auto job = DistributedJob::initialise();  // 1. find this rank and the others
   if (!job) return tl::unexpected(job.error());
   // 2. with a GPU: cudaSetDevice(job->gpu(number of visible GPUs))
-  // 3. no scaling here, because the global batch is equal for all numbers of ranks
+  // 3. the learning rate: unscaled, because the global batch is the same for any number of ranks
   const double rate = job->scaled(0.02, LrScaling::kNone);
   std::vector<float> w(kWeights), gradient(kWeights);
-  // 4. step by the mean of all ranks' gradients
+  // 4. update the weights with the mean of all ranks' gradients
   auto optimizer = DistributedOptimizer::create(*job, {.name = "sgd"}, w.size());
   if (!optimizer) return tl::unexpected(optimizer.error());
   if (job->is_root()) std::fill(w.begin(), w.end(), 1e-3F);

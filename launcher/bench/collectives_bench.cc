@@ -29,7 +29,8 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
                    const CollectivesRequest& request, const std::string& backend, int ranks) {
   Command command;
   command.env = env;
-  // dlrun may itself run in a rank of a job. That rank's variables must not reach these ranks.
+  // dlrun may itself run in a rank of a job. That rank's variables must not reach the ranks of the
+  // measurement.
   command.env.remove_matching({"DLRUN_*", "PMI*", "OMPI_COMM_*"}, {});
   command.timeout = kMeasurementTimeout;
   std::vector<std::string> trainer_argv{trainer.string(), "collectives", "--backend",
@@ -107,15 +108,15 @@ std::vector<Value> distinct(const CollectiveMeasurements& measurements, Get get)
 }  // namespace
 
 Result<std::vector<int>> parse_rank_counts(const std::string& text) {
-  std::vector<int> ranks;
+  std::vector<int> rank_counts;
   for (const std::string_view word : split(text, ',')) {
     const auto number = parse_int(word);
     if (!number || *number < 1 || *number > kMostRanks)
       return fail(Errc::kUsage, "--ranks: '{}' is not a number from 1 to {}", printable(word),
                   kMostRanks);
-    ranks.push_back(static_cast<int>(*number));
+    rank_counts.push_back(static_cast<int>(*number));
   }
-  return ranks;
+  return rank_counts;
 }
 
 Result<MeasuredCollectives> measure_collectives(

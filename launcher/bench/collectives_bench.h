@@ -35,10 +35,12 @@ struct LeftOutBackend {
 };
 
 struct CollectivesRequest {
-  std::string operation;              ///< all_reduce, broadcast, all_gather or reduce_scatter
-  std::string sizes;                  ///< bytes: "8,64K,16M", or "8..16M" in steps of factor 4
+  std::string operation;  ///< all_reduce, broadcast, all_gather or reduce_scatter
+  /// The message sizes in bytes: a list such as "8,64K,16M", or a range such as "8..16M", in which
+  /// each size is four times the one before.
+  std::string sizes;
   std::vector<std::string> backends;  ///< mpi, gloo, shm, nccl
-  std::vector<int> rank_counts;       ///< each is a number of ranks
+  std::vector<int> rank_counts;
 };
 
 struct MeasuredCollectives {
@@ -74,7 +76,7 @@ struct MeasuredCollectives {
 /// Returns the sizes measured with this number of ranks, in ascending order.
 [[nodiscard]] std::vector<std::uint64_t> sizes_of(const CollectiveMeasurements& measurements,
                                                   int ranks);
-/// Returns this measurement; nullptr if there is none.
+/// Returns the measurement with these values; nullptr if there is none.
 [[nodiscard]] const CollectiveMeasurement* find_measurement(
     const CollectiveMeasurements& measurements, const std::string& backend, int ranks,
     std::uint64_t bytes);

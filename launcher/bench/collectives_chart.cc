@@ -71,14 +71,15 @@ std::vector<BarChart> collectives_bars(const CollectiveMeasurements& measurement
   if (measurements.empty()) return {};
   const auto smallest = [&](int ranks) { return sizes_of(measurements, ranks).front(); };
   const auto largest = [&](int ranks) { return sizes_of(measurements, ranks).back(); };
-  const int first = rank_counts_of(measurements).front();
-  return {
-      bars_of(
-          measurements, fmt::format("time at {}, microseconds", exact_bytes_text(smallest(first))),
-          [](const CollectiveMeasurement& m) { return m.microseconds; }, smallest),
-      bars_of(
-          measurements, fmt::format("bus bandwidth at {}, GB/s", exact_bytes_text(largest(first))),
-          [](const CollectiveMeasurement& m) { return m.bus_bandwidth; }, largest)};
+  const int first_rank_count = rank_counts_of(measurements).front();
+  return {bars_of(
+              measurements,
+              fmt::format("time at {}, microseconds", exact_bytes_text(smallest(first_rank_count))),
+              [](const CollectiveMeasurement& m) { return m.microseconds; }, smallest),
+          bars_of(
+              measurements,
+              fmt::format("bus bandwidth at {}, GB/s", exact_bytes_text(largest(first_rank_count))),
+              [](const CollectiveMeasurement& m) { return m.bus_bandwidth; }, largest)};
 }
 
 }  // namespace dlrun

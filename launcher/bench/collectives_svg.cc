@@ -31,7 +31,7 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  /// Widens the range to whole powers of ten; 1 to 10 if it is empty.
+  /// Widens the range to whole powers of ten. An empty range becomes 1 to 10.
   void round_to_decades() {
     low = high > 0 ? std::pow(10, std::floor(std::log10(low))) : 1;
     high = high > 0 ? std::pow(10, std::ceil(std::log10(high))) : 10;

@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::hours kLongestRun{24 * 7};  // for a run on this machine
 constexpr std::chrono::minutes kSlurmTimeout{10};  // for a command that only talks to Slurm
-constexpr std::chrono::seconds kRemindEvery{60};   // interval of reminders why a job is pending
+constexpr std::chrono::seconds kRemindEvery{60};   // how often to repeat why a job is pending
 constexpr int kLargestSize = 10'000;
 
 /// Returns the last JSON object in a command's output.
@@ -48,8 +48,8 @@ std::string failure_reason(const FinishedCommand& finished) {
   return last;
 }
 
-/// Returns the rate in samples per second from the run's record: the trainer's own rate over all
-/// steps, or the last rate that another program reported.
+/// Returns the rate of a run in samples per second: the trainer's own rate over all steps, or the
+/// newest rate that another program has reported. status: as in `dlrun status --json`.
 std::optional<double> rate_of(const Json& status) {
   for (const char* key : {"result", "progress"}) {
     const auto part = status.find(key);
@@ -80,7 +80,7 @@ class NewsOnly final : public WatchListener {
   const ScalingListener& listener_;
 };
 
-/// Runs sizes one after the other. The constructor's arguments must outlive this object.
+/// Runs the experiment at one size at a time. The constructor's arguments must outlive this object.
 class SizeRunner {
  public:
   SizeRunner(const ScalingRequest& request, const Interrupt& interrupt,

@@ -1,6 +1,6 @@
 #pragma once
-// Runs one experiment at several sizes, one after the other, each as a separate run, and reads the
-// rates (`dlrun bench scaling`).
+// Measures how an experiment scales (`dlrun bench scaling`): starts one run for each size (a number
+// of nodes or of ranks), one after the other, and reads the samples per second of each run.
 
 #include <filesystem>
 #include <functional>
@@ -20,7 +20,7 @@
 namespace dlrun {
 
 struct ScalingRequest {
-  std::filesystem::path dlrun;  ///< the program that submits and runs each size
+  std::filesystem::path dlrun;  ///< the path of the program dlrun, which starts the runs
   Env env;
   KnownServers servers;
   std::string spec;                        ///< the spec's file
@@ -41,7 +41,7 @@ struct MeasuredScaling {
   std::vector<LeftOutSize> left_out;
 };
 
-/// Receives each message as soon as it arises while the sizes are measured.
+/// Receives messages while the sizes are measured.
 struct ScalingListener {
   std::function<void(const std::string&)> note, warning, error;
   /// Receives the reason why a run waits.
@@ -49,7 +49,7 @@ struct ScalingListener {
 };
 
 /// Parses a list such as "1,2,4". Returns its distinct numbers in ascending order. Fails with
-/// kUsage unless each number is from 1 to 10,000; the message names `option`.
+/// kUsage unless each number is from 1 to 10,000; the message contains `option`.
 [[nodiscard]] Result<std::vector<int>> parse_sizes(const std::string& text, const char* option);
 
 /// Calls `dlrun submit --test-only` for every size. Callers do this before measure_scaling():

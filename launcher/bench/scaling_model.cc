@@ -47,7 +47,8 @@ std::optional<Fit> fit_terms(const Measurements& measurements, double batch,
     a[i][i] = 1;
     a[i][kTermCount] = 0;
   }
-  // Gauss-Jordan elimination; the matrix is symmetric and positive semidefinite.
+  // Gauss-Jordan elimination. Needs no exchange of rows, because the matrix is symmetric and
+  // positive semidefinite.
   for (std::size_t i = 0; i < kTermCount; ++i) {
     if (std::abs(a[i][i]) < 1e-12) return std::nullopt;
     for (std::size_t row = 0; row < kTermCount; ++row) {
@@ -63,9 +64,9 @@ std::optional<Fit> fit_terms(const Measurements& measurements, double batch,
     return std::nullopt;
   fit.model = {costs[0], costs[1], costs[2]};
   for (const ScalingMeasurement& measurement : measurements) {
-    const double off =
+    const double relative_error =
         fit.model.samples_per_s(measurement.ranks, batch) / measurement.samples_per_s - 1;
-    fit.error += off * off;
+    fit.error += relative_error * relative_error;
   }
   return fit;
 }

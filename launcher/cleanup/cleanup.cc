@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A run without a job may be one that another dlrun is about to submit: the other dlrun records
-/// the run first, and may then copy the code for minutes. After this time the submission is
-/// considered dead.
+/// the run first, and may then copy the code for minutes. A run that still has no job after this
+/// time counts as abandoned.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
 /// Fails with kInvalid if a run without sweep.json has the array of a sweep: the states of the
@@ -39,8 +39,8 @@ Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
               run.id, printable(run.path.string()));
 }
 
-/// If Slurm has answered that an ended run has no new job, dlrun does not ask again for this time.
-/// Otherwise a deletion of a thousand runs would ask Slurm a thousand times.
+/// If Slurm has answered that an ended run has no new job, dlrun does not ask again within this
+/// time. Otherwise a deletion of a thousand runs would ask Slurm a thousand times.
 constexpr std::chrono::minutes kAnswerValidFor{1};
 
 /// Returns the directories whose states decide about the run: the run's directory, or for a sweep
@@ -75,7 +75,8 @@ Result<> check_has_no_new_job(const std::string& id, const RunStatus& status) {
   if (!report || report->phase == JobPhase::kEnded) return {};
   const std::string_view token = token_of(status.facts);
   // Slurm, or another cluster, may have given the id to another job.
-  if (!token.empty() && !is_comment_of(report->comment, fmt::format("dlrun:{}", token))) return {};
+  if (!token.empty() && !starts_with_dlrun_comment(report->comment, fmt::format("dlrun:{}", token)))
+    return {};
   const std::string start = utc_of_slurm_time(report->start);
   const std::string& end = status.facts.record.end_time;
   constexpr std::chrono::minutes kLongestExit{5};  // from the recorded end to the job's end
@@ -127,8 +128,9 @@ Result<> check_is_done(const IndexEntry& run, const std::string& id, const fs::p
   }
 }
 
-/// Returns the folder of the sweep, and the point (SWEEP/NUMBER), from which `dlrun resubmit` made
-/// the run; nullopt if there is none, or if the sweep does not refer to the run.
+/// Returns the folder of the sweep and the point (SWEEP/NUMBER) from which `dlrun resubmit` made
+/// the run. Returns nullopt if the run was not made from a point, or if the sweep does not refer to
+/// it.
 std::optional<std::pair<fs::path, std::string>> sweep_that_needs(const IndexEntry& run) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto text = read_untrusted(run.path / "provenance.json", kLimit, Links::kRefuse);
@@ -144,18 +146,17 @@ std::optional<std::pair<fs::path, std::string>> sweep_that_needs(const IndexEntr
   if (!sweep || static_cast<std::size_t>(*number) >= sweep->points.size()) return std::nullopt;
   const auto runs =
       runs_of_point(point_path(path, sweep->points[static_cast<std::size_t>(*number)]));
-  const bool is_named = std::find(runs.begin(), runs.end(), run.path) != runs.end();
-  return is_named ? std::optional(std::pair(path, repeated_run)) : std::nullopt;
+  const bool refers_to_run = std::find(runs.begin(), runs.end(), run.path) != runs.end();
+  return refers_to_run ? std::optional(std::pair(path, repeated_run)) : std::nullopt;
 }
 
-/// Returns the path without links, as far as it exists; the path itself if it cannot be read.
+/// Returns the path with its symbolic links resolved; the unchanged path if that fails.
 fs::path real_path(const fs::path& path) {
   std::error_code error;
   auto real = fs::weakly_canonical(path, error);
   return error ? path : real;
 }
 
-/// Returns true if `path` is below `folder`.
 bool is_below(const fs::path& path, const fs::path& folder) {
   const std::string start = folder.native() + "/";
   return path.native().starts_with(start);
@@ -193,7 +194,7 @@ class Decider {
       std::vector<fs::path> directories;
     };
     std::vector<Candidate> candidates;
-    std::vector<fs::path> all;
+    std::vector<fs::path> all_directories;
     for (const IndexEntry& run : runs) {
       auto directories = directories_if_allowed(run, sweeps_to_delete);
       if (!directories) {
@@ -201,15 +202,15 @@ class Decider {
         sweeps_to_delete.erase(run.path);
         continue;
       }
-      all.insert(all.end(), directories->begin(), directories->end());
+      all_directories.insert(all_directories.end(), directories->begin(), directories->end());
       candidates.push_back({&run, std::move(*directories)});
     }
     asked_at_ = std::chrono::steady_clock::now();
-    const auto states = inspector_.inspect_all(all, {}, EndedRuns::kAskExecutor);
-    std::span<const Result<RunStatus>> rest(states);
+    const auto states = inspector_.inspect_all(all_directories, {}, EndedRuns::kAskExecutor);
+    std::span<const Result<RunStatus>> states_left(states);
     for (const Candidate& one : candidates) {
-      const auto states_of_run = rest.first(one.directories.size());
-      rest = rest.subspan(states_of_run.size());
+      const auto states_of_run = states_left.first(one.directories.size());
+      states_left = states_left.subspan(states_of_run.size());
       auto state = state_if_deletable(*one.run, one.directories, states_of_run);
       if (const auto not_needed = check_not_needed(*one.run, sweeps_to_delete);
           state && !not_needed)
@@ -241,9 +242,8 @@ class Decider {
                               : states.front()->state;
   }
 
-  /// Adds the run to the plan's deletions; to the kept runs if `state` is an error or if the files
-  /// cannot be examined. Only counts a run of which only diagnostics would be deleted, if it has
-  /// none.
+  /// Adds the run to the plan's deletions, or to the kept runs if `state` is an error or if the
+  /// files cannot be examined. With kDiagnostics, only counts a run that has no diagnostic files.
   void add(CleanupPlan& plan, const IndexEntry& run, const Result<RunState>& state) {
     auto examined = state ? examine_run(run, parts_) : tl::unexpected<Error>(state.error());
     if (!examined) {
@@ -258,12 +258,12 @@ class Decider {
   /// Fails if the whole run is deleted and `dlrun resubmit` made it from a point whose sweep stays.
   Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
     if (parts_ == RunParts::kDiagnostics) return {};
-    const auto needed = sweep_that_needs(run);
-    if (!needed || sweeps_to_delete.contains(needed->first)) return {};
+    const auto sweep = sweep_that_needs(run);
+    if (!sweep || sweeps_to_delete.contains(sweep->first)) return {};
     return fail(Errc::kUsage,
                 "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
                 "`dlrun rm {}`",
-                run.id, needed->second, printable(needed->first.filename().string()));
+                run.id, sweep->second, printable(sweep->first.filename().string()));
   }
 
   /// Fails if the run belongs to another user or is a point of a sweep. If the whole run is
@@ -291,8 +291,8 @@ class Decider {
     return {};
   }
 
-  /// Returns the run's path with the real path of the folder around it. Looks at each folder once,
-  /// because the index may have ten thousand runs of one folder.
+  /// Returns the real path of the run's folder, followed by the run's name. Looks at each folder
+  /// once, because the index may have ten thousand runs of one folder.
   fs::path real_path_in_folder(const fs::path& run) {
     const fs::path folder = run.parent_path();
     auto known = real_folders_.find(folder);
@@ -343,7 +343,7 @@ Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   std::vector<IndexEntry> present;
   std::vector<PlannedDeletion> gone;
-  std::set<fs::path> seen;  // a user may name a run twice
+  std::set<fs::path> seen;  // `runs` may have a run twice
   for (const IndexEntry& run : runs) {
     if (!seen.insert(run.path).second) continue;
     if (is_directory_gone(run)) {
@@ -368,7 +368,7 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
   fs::path folder;
   if (!request.folder.empty()) {
     folder = fs::weakly_canonical(request.folder, error);
-    // An empty folder would mean all runs.
+    // An empty path is an error here, because it would mean all runs.
     if (error || folder.empty())
       return fail(Errc::kIo, "{}: {}", printable(request.folder.string()), error.message());
   }

@@ -18,7 +18,7 @@
 
 namespace dlrun {
 
-/// A run that may be deleted.
+/// A run that the plan deletes.
 struct PlannedDeletion {
   IndexEntry run;
   RunState state = RunState::kUnknown;
@@ -63,10 +63,9 @@ struct PruneRequest {
   std::filesystem::path folder;  ///< only runs in this folder; empty: all runs
 };
 
-/// Chooses each run of the index for which three times are all longer ago than the request says:
-/// its creation, its last event and its recorded end. Leaves out runs of other users and runs whose
-/// directory is gone. Changes nothing. Fails only if the index or the path of the folder cannot be
-/// read.
+/// Chooses the runs of the index whose creation, last event and recorded end are all longer ago
+/// than request.older_than. Leaves out runs of other users and runs whose directory is gone.
+/// Changes nothing. Fails only if the index or the path of the folder cannot be read.
 [[nodiscard]] Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
                                                const PruneRequest& request);
 
@@ -78,7 +77,8 @@ struct PruneRequest {
 /// Finishes interrupted deletions in the folders of the plan.
 [[nodiscard]] TreeDeletion finish_interrupted_deletions(const CleanupPlan& plan);
 
-/// Returns the objects of `rm --json` and `prune --json`; cli/OUTPUT.md documents them.
+/// Return an object of the list `runs` and one of the list `kept` in the JSON of `rm --json` and
+/// `prune --json`; cli/OUTPUT.md documents them.
 [[nodiscard]] nlohmann::ordered_json planned_deletion_json(const PlannedDeletion& planned);
 [[nodiscard]] nlohmann::ordered_json kept_json(const KeptRun& kept);
 

@@ -13,17 +13,17 @@
 
 namespace dlrun {
 
-/// Returns a table of the runs that would be deleted. If whole runs would be deleted, it has the
-/// size of their checkpoints, too.
+/// Returns a table of the runs that would be deleted. If whole runs would be deleted, the table has
+/// a column for the size of the checkpoints.
 [[nodiscard]] TableRows cleanup_rows(const CleanupPlan& plan);
 /// Returns "Delete 2 runs (12 files, 3.1 MiB)?".
 [[nodiscard]] std::string cleanup_question(const CleanupPlan& plan);
-/// Returns the note about a plan of prune without deletions. age: the value of --older-than.
+/// Returns the note for a plan of prune that deletes nothing. age: the value of --older-than.
 [[nodiscard]] std::string nothing_to_prune_text(const CleanupPlan& plan, const std::string& age);
 /// Returns the message of --dry-run: "would delete 2 runs (...); nothing was deleted (--dry-run)".
 [[nodiscard]] std::string dry_run_text(const CleanupPlan& plan);
 
-/// Receives each message as soon as it arises while runs are deleted.
+/// Receives messages while runs are deleted.
 struct CleanupListener {
   std::function<void(const std::string&)> result, note;
   std::function<void(const Error&)> error;

@@ -44,7 +44,7 @@ constexpr const char* kUnknownVersion = "version unknown";
   return limit && *limit ? std::optional(**limit) : std::nullopt;
 }
 
-/// Replaces `most` by the value if the value is larger, or if `most` has none.
+/// Replaces `most` by the value if the value is larger, or if `most` is empty.
 void raise_to(std::optional<std::int64_t>& most, const std::optional<std::int64_t>& value) {
   if (value) most = std::max(most.value_or(0), *value);
 }
@@ -255,12 +255,12 @@ void add_node_facts(std::vector<PartitionFacts>& partitions, std::string_view te
 }
 
 void add_mpi_plugins(ClusterFacts& facts, std::string_view text) {
-  constexpr std::string_view kVersions = "plugin versions available:";
+  constexpr std::string_view kVersionsHeading = "plugin versions available:";
   for (std::string_view line : split(text, '\n')) {
-    if (const auto at = line.find(kVersions); at != std::string_view::npos) {
-      const std::string_view names = line.substr(at + kVersions.size());
-      for (std::string_view name : split(names, ',')) {
-        if (!trim(name).empty()) facts.pmix_versions.emplace_back(trim(name));
+    if (const auto at = line.find(kVersionsHeading); at != std::string_view::npos) {
+      const std::string_view versions = line.substr(at + kVersionsHeading.size());
+      for (std::string_view version : split(versions, ',')) {
+        if (!trim(version).empty()) facts.pmix_versions.emplace_back(trim(version));
       }
       continue;
     }

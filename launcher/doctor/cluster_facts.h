@@ -1,5 +1,5 @@
 #pragma once
-// Facts about a live cluster, which Slurm's commands report, and about the login node.
+// Asks Slurm's commands for facts about a live cluster, and examines the login node.
 
 #include <cstdint>
 #include <map>
@@ -46,11 +46,12 @@ struct ClusterFacts {
   std::vector<std::pair<std::string, std::string>> container_tools;
   /// Whether the login node has the command `module`, and the program slurmrestd.
   bool has_modules = false, has_slurmrestd = false;
-  /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
+  /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR whose value is a writable folder; empty if
+  /// there is none.
   std::string scratch_variable;
   /// Interfaces of the login node whose names are usual for fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;
-  std::vector<RestServerFacts> rest_servers;  ///< ask_cluster() leaves this empty
+  std::vector<RestServerFacts> rest_servers;  ///< from ask_rest_servers(), not from ask_cluster()
   std::vector<std::string> query_errors;      ///< the errors of the queries that failed
 
   /// Returns a setting of `config`; empty if `config` does not have it.

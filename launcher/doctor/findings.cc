@@ -301,7 +301,7 @@ std::string site_draft(const ClusterFacts& facts) {
   }
   const std::string network = facts.fast_networks.empty() ? "ib0" : facts.fast_networks.front();
   line("# interface", yaml_text(network),
-       "for collectives, if the nodes' names belong to a slow network");
+       "for collectives, if the nodes' host names have addresses in a slow network");
   line("# environment", "{NCCL_DEBUG: WARN}", "for every job");
   const auto default_partition = std::find_if(facts.partitions.begin(), facts.partitions.end(),
                                               [](const auto& p) { return p.is_default; });

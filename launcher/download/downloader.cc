@@ -42,11 +42,11 @@ constexpr std::array kResumePauses{milliseconds{100}, milliseconds{500}, millise
          code == CURLE_PARTIAL_FILE;
 }
 
-/// Limits how often a callback is called. Without this limit, the callback would be called for
-/// every block.
+/// Limits how often on_progress() is called. Without this limit, it would be called for every block
+/// of the file.
 class Pace {
  public:
-  /// Returns true, and starts the next interval, if the last interval has ended.
+  /// Returns true, and starts a new interval, if the present interval has ended.
   [[nodiscard]] bool begin_if_due() {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < kProgressInterval) return false;
@@ -84,7 +84,7 @@ class UnfinishedFile {
   }
 
   /// Stores the file on disk and renames it to its final path. Fails with kRefused if the final
-  /// path exists by now.
+  /// path already exists.
   [[nodiscard]] Result<> move_into_place() {
     if (::fsync(fd_.get()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
     // A second descriptor keeps the lock until the rename.
@@ -148,7 +148,8 @@ struct Transfer {
   bool can_resume = true;   ///< false: after a lost connection, starts from the first byte
   bool is_resumed = false;  ///< the bytes come from several responses
   Sha256 hash = {};
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  ///< received so far
+  /// The file's size according to the server; nullopt: unknown.
   std::optional<std::int64_t> total = {};
   /// An error that dlrun itself found, such as a full disk or a wrong size.
   std::optional<Error> error = {};
@@ -370,8 +371,8 @@ long Downloader::State::number(CURLINFO what) const {
   return value;
 }
 
-/// Converts libcurl's result to an error. Messages name the spec's url, never the url of a
-/// redirection, which may hold a secret.
+/// Converts libcurl's result to an error. The message contains the url of the spec, never the url
+/// of a redirection, which may hold a secret.
 Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code) const {
   const std::string url = printable(transfer.download.url);
   const long status = number(CURLINFO_RESPONSE_CODE);

@@ -51,11 +51,14 @@ struct DownloadOptions {
 };
 
 /// Downloads files into one folder. Holds the folder's lock, so that other downloaders of the
-/// folder wait, on any node. There is no lock if the file system has no locks, if this user may
-/// only read the folder, or if NFS refuses the lock to users who cannot write .dlrun-downloads. Two
-/// downloaders may then fetch the same file, which only costs time: files get their names by
-/// rename, and each unfinished file has a separate lock, which shows that it is still being
-/// written.
+/// folder wait, on any node.
+///
+/// In these cases there is no lock:
+/// - The file system has no locks.
+/// - This user may only read the folder.
+/// - The folder is on NFS, which refuses the lock to users who cannot write .dlrun-downloads.
+/// Two downloaders may then fetch the same file, which only costs time: a complete file gets its
+/// name by a rename, and a lock on each unfinished file shows that it is still being written.
 class Downloader {
  public:
   /// Creates the folder and waits for its lock. Fails with kInterrupted if on_progress returns

@@ -16,7 +16,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kVerifiedLimitBytes = 4U << 20U;
+constexpr std::size_t kRecordLimitBytes = 4U << 20U;
 constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 /// Splits "SHA256 SIZE CTIME NAME" into four parts; the name may hold blanks.
@@ -39,7 +39,7 @@ constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
   const auto file = open_untrusted(path, Links::kRefuse);
   if (!file || ::fstat(file->get(), &status) != 0) return {};
   if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {};
-  auto text = read_untrusted(path, kVerifiedLimitBytes, Links::kRefuse);
+  auto text = read_untrusted(path, kRecordLimitBytes, Links::kRefuse);
   return text ? std::move(*text) : std::string();
 }
 

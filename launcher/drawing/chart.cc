@@ -43,7 +43,8 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   for (const auto& part : parts) point_count += part.size();
   std::vector<ChartPoint> means;
   for (const auto& part : parts) {
-    // The number of points of a part is proportional to its length, but at least two.
+    // Each part keeps a share of kMostPoints in proportion to its number of points, but at least
+    // two points (or its only one).
     const std::size_t count =
         point_count <= kMostPoints
             ? part.size()
@@ -113,7 +114,7 @@ Axis y_axis(const Chart& chart, Extent extent) {
 /// numbers of the unit.
 struct Scale {
   double divisor = 1;
-  std::string suffix;
+  std::string suffix;  ///< " MiB" after the number of each tick, or "hours" below the axis
 };
 Scale bytes_axis_scale(double most) {
   const ByteScale scale = byte_scale(most);
@@ -284,10 +285,10 @@ std::string Drawing::bands() const {
     const auto least = scaled_parts(band.least);
     for (std::size_t at = 0; at < std::min(outlines.size(), least.size()); ++at) {
       outlines[at].insert(outlines[at].end(), least[at].rbegin(), least[at].rend());
-      drawn +=
-          svg::element("polygon", {{"class", fmt::format("band f{}", band.colour % kChartColours)},
-                                   {"points", points_text(outlines[at])}}) +
-          "\n";
+      drawn += svg::element("polygon",
+                            {{"class", fmt::format("band f{}", band.colour % kChartColourCount)},
+                             {"points", points_text(outlines[at])}}) +
+               "\n";
     }
   }
   return drawn;
@@ -300,7 +301,7 @@ std::string Drawing::dots(const ChartSeries& one, const std::vector<ChartPoint>&
     const std::string label =
         escape_html(fmt::format("{} {}", one.name, short_value_text(point.y)));
     drawn += svg::element("circle",
-                          {{"class", fmt::format("f{}", one.colour % kChartColours)},
+                          {{"class", fmt::format("f{}", one.colour % kChartColourCount)},
                            {"cx", x_of(point.x)},
                            {"cy", y_of(point.y)},
                            {"r", "2.6"}},
@@ -317,7 +318,7 @@ std::string Drawing::curves() const {
     for (const auto& points : scaled_parts(one.points)) {
       if (points.size() > 1)
         drawn +=
-            svg::element("polyline", {{"class", fmt::format("c{}", one.colour % kChartColours)},
+            svg::element("polyline", {{"class", fmt::format("c{}", one.colour % kChartColourCount)},
                                       {"points", points_text(points)}}) +
             "\n";
       if (has_dots || points.size() == 1) drawn += dots(one, points);
@@ -337,7 +338,7 @@ std::string Drawing::legend() const {
   if (series_.size() < 2) return keys;
   for (const ChartSeries& one : series_) {
     keys += fmt::format("<span class=\"key\"><i class=\"b{}\"></i>{}</span>",
-                        one.colour % kChartColours, escape_html(one.name));
+                        one.colour % kChartColourCount, escape_html(one.name));
   }
   return fmt::format("<span class=\"keys\">{}</span>", keys);
 }

@@ -48,7 +48,7 @@ struct Chart {
   std::vector<double> marks;  ///< x of vertical lines: where an attempt began
 };
 
-inline constexpr std::size_t kChartColours = 8;
+inline constexpr std::size_t kChartColourCount = 8;
 
 /// Returns a <figure>: title and legend as HTML that wraps, the curves as SVG that scales. A single
 /// series has no legend. Returns an empty text if each series has fewer than two points. Leaves out

@@ -1,5 +1,6 @@
 #pragma once
-// The only writer of SVG: elements as text, and the parts that all drawings share. Pure functions.
+// Makes SVG as text: elements, and the parts that all drawings share. No other file writes tags of
+// SVG. Pure functions.
 
 #include <initializer_list>
 #include <string>

@@ -27,7 +27,8 @@ std::optional<std::string> ask_slurm_for(const SlurmQuerySettings& settings,
   return std::move(done->out);
 }
 
-/// Returns the user's name for sacctmgr; empty if the environment has none that is a plain word.
+/// Returns the user's name from the environment, for sacctmgr; empty if it is missing or is not a
+/// plain word.
 std::string name_of_user(const Env& env) {
   const std::string name = env.get_or("USER", env.get_or("LOGNAME", ""));
   const bool is_plain =
@@ -66,8 +67,7 @@ std::map<std::string, double> tres_minutes(std::string_view text) {
   return minutes;
 }
 
-/// Returns the values of one column of the user's associations, each once; empty without an answer
-/// of sacctmgr.
+/// Returns the values of one column of the user's associations, each once; empty if sacctmgr fails.
 std::vector<std::string> association_column(const SlurmQuerySettings& settings,
                                             const char* column) {
   std::vector<std::string> names;

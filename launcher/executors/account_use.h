@@ -1,7 +1,7 @@
 #pragma once
-// Asks Slurm for the limits on the hours of an account and for the hours that were used. Also asks
-// for the names of the partitions, accounts and QOSs that a job may ask for, and for the sizes of
-// the partitions.
+// Asks Slurm for the limits on the hours of a Slurm account and for the hours that it has used.
+// Also asks for the names of the partitions, accounts and QOSs that a job may ask for, and for the
+// sizes of the partitions.
 
 #include <chrono>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace dlrun {
 struct AccountLimit {
   std::string resource;  ///< Slurm's name: cpu, gres/gpu, node, billing
   /// The user whose use the limit bounds; empty: the limit bounds the use of the whole account.
-  std::string holder;
+  std::string user;
   double limit_minutes = 0, used_minutes = 0;
   double reserved_minutes = 0;  ///< reserved for running jobs until their time limits
   /// Returns the limit minus the used and the reserved minutes; at least 0.
@@ -58,15 +58,15 @@ struct PartitionSize {
   std::int64_t nodes = 0;
 };
 
-/// Returns the partitions that sinfo shows, each once; empty without an answer.
+/// Returns the partitions that sinfo shows, each once; empty if sinfo fails.
 [[nodiscard]] std::vector<std::string> partition_names(const SlurmQuerySettings& settings);
 /// Parses the output of sinfo -h -o "%P|%D", which may have several lines for a partition.
 [[nodiscard]] std::vector<PartitionSize> parse_partition_sizes(std::string_view out);
-/// Returns the sizes of the partitions that sinfo shows; empty without an answer.
+/// Returns the sizes of the partitions that sinfo shows; empty if sinfo fails.
 [[nodiscard]] std::vector<PartitionSize> partition_sizes(const SlurmQuerySettings& settings);
-/// Returns the accounts of the user, each once; empty without an answer.
+/// Returns the user's accounts in Slurm, each once; empty if sacctmgr fails.
 [[nodiscard]] std::vector<std::string> account_names(const SlurmQuerySettings& settings);
-/// Returns the QOSs that the user may ask for, each once; empty without an answer.
+/// Returns the QOSs that the user may ask for, each once; empty if sacctmgr fails.
 [[nodiscard]] std::vector<std::string> qos_names(const SlurmQuerySettings& settings);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// Decides when to query the executor: immediately, then after about 1 s, 2 s, 4 s ..., and finally
-// about every 40 s.
+// Decides when a command queries the executor, or submits, again: after about 1 s, 2 s, 4 s ...,
+// and finally about every 40 s. The first attempt is due immediately.
 
 #include <algorithm>
 #include <chrono>
@@ -9,20 +9,22 @@
 
 namespace dlrun {
 
-/// Exponential back-off with jitter for queries to the executor.
+/// Exponential back-off with jitter, for one watcher: a command that waits for a run, such as
+/// `dlrun wait`, or a search that submits points again.
 class Backoff {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Returns true if the next query is due.
+  /// Returns true if the next attempt is due.
   bool is_due() const { return Clock::now() >= next_; }
   /// Returns the largest age of a shared, cached answer that may still be used. This age is shorter
   /// than the pause between two queries of a watcher, so a watcher never reuses its own last
   /// answer, only a newer one of another watcher. All watchers of one user whose pauses have grown
   /// to 40 s therefore send, in sum, at most one query in 30 s.
   std::chrono::milliseconds max_age() const { return max_age_; }
-  /// Must be called after each query. Doubles the pause until the next query, up to about 40 s.
-  void record_query() {
+  /// Must be called after each attempt, a query or a submission. Doubles the pause until the next
+  /// attempt, up to about 40 s.
+  void record_attempt() {
     // Jitter spreads watchers that a shell loop started at the same moment.
     std::uniform_real_distribution<double> spread(0.8, 1.2);
     next_ = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(

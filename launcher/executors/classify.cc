@@ -16,7 +16,7 @@ bool contains_any(std::string_view text, std::initializer_list<std::string_view>
 }
 
 /// Removes all prefixes such as "sbatch: error: " and "squeue: fatal: ".
-std::string_view without_prefix(std::string_view line) {
+std::string_view without_prefixes(std::string_view line) {
   constexpr std::array<std::string_view, 11> kPrefixes = {"sbatch: ",
                                                           "salloc: ",
                                                           "srun: ",
@@ -56,7 +56,7 @@ std::string_view unreachable_daemon(std::string_view err) {
 std::string slurm_message(std::string_view err) {
   std::vector<std::string> lines;
   for (const auto line : split(err, '\n')) {
-    const auto message = trim(without_prefix(trim(line)));
+    const auto message = trim(without_prefixes(trim(line)));
     if (message.empty()) continue;
     std::string text = printable(message);
     if (std::find(lines.begin(), lines.end(), text) == lines.end())
@@ -97,8 +97,8 @@ bool says_unknown_job(std::string_view err) {
 }
 
 SlurmRefusal refusal_in(std::string_view err) {
-  // sbatch also says "Invalid account or account/partition combination specified", and for another
-  // reason "Invalid accounting frequency requested".
+  // sbatch says "Invalid account or account/partition combination specified". The message "Invalid
+  // accounting frequency requested" is not about the account.
   if (contains_any(err, {"nvalid account"}) && !contains_any(err, {"nvalid accounting"}))
     return SlurmRefusal::kAccount;
   if (contains_any(err, {"nvalid partition"})) return SlurmRefusal::kPartition;

@@ -1,6 +1,6 @@
 #pragma once
 // Slurm's commands exit with 1 for any failure, so these functions tell failures apart by the
-// messages of the commands.
+// messages of the commands. err: the text that the command wrote to standard error.
 
 #include <string>
 #include <string_view>
@@ -28,8 +28,8 @@ namespace dlrun {
 [[nodiscard]] SlurmRefusal refusal_in(std::string_view err);
 
 /// Returns the Error for a Slurm command that failed: kUnavailable or kRefused, with Slurm's
-/// messages and the reason for a refusal. If a daemon did not answer, names it: the controller,
-/// slurmdbd or munge.
+/// messages and the reason for a refusal. If a daemon did not answer, the error's message says
+/// which: the controller, slurmdbd or munge.
 [[nodiscard]] Error slurm_error(std::string_view program, std::string_view err, int exit_code);
 
 }  // namespace dlrun

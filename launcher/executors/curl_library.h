@@ -27,7 +27,7 @@ struct CurlLibrary {
   /// Loads libcurl. Fails with kNotFound if libcurl is not installed (the portable dlrun: if the
   /// program curl is not in PATH), and with kInternal if libcurl cannot be set up. message_start:
   /// the message of kNotFound up to libcurl's name ("downloads go through"). message_end: the end
-  /// of this message, which names an alternative.
+  /// of this message: what the user can do without libcurl.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view message_start,
                                                 std::string_view message_end);
 };

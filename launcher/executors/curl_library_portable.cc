@@ -26,10 +26,10 @@
 namespace dlrun {
 namespace {
 
-/// The handle that easy_init() returns: the options that were set, and the facts of the last
+/// The handle that easy_init() returns: the options that were set, and the result of the newest
 /// transfer. Copies the texts that libcurl copies, and stores only pointers to the others.
 struct Transfer {
-  std::string url, method, user_agent, socket;
+  std::string url, method, user_agent, unix_socket_path;
   std::optional<std::string> proxy;
   const struct curl_slist* headers = nullptr;
   const char* body = nullptr;
@@ -38,7 +38,7 @@ struct Transfer {
   long most_redirections = 0, connect_ms = 0, timeout_ms = 0, low_speed_bytes_per_s = 0,
        low_speed_seconds = 0;
   long redirect_protocols = CURLPROTO_HTTP | CURLPROTO_HTTPS;
-  char* message = nullptr;  ///< CURL_ERROR_SIZE bytes of the caller
+  char* message = nullptr;  ///< the caller's buffer, of CURL_ERROR_SIZE bytes
   curl_write_callback write = nullptr;
   void* write_data = nullptr;
   curl_xferinfo_callback progress = nullptr;
@@ -118,7 +118,7 @@ CURLcode set_pointer(Transfer& to, CURLoption option, void* value) {
       to.method = text;
       return CURLE_OK;
     case CURLOPT_UNIX_SOCKET_PATH:
-      to.socket = text;
+      to.unix_socket_path = text;
       return CURLE_OK;
     case CURLOPT_PROXY:
       to.proxy = text;
@@ -219,7 +219,7 @@ std::string seconds_setting(std::string_view name, long milliseconds) {
              : std::string();
 }
 
-/// Returns curl's settings for the transfer. All of these names exist in curl 7.61 (RHEL 8).
+/// Returns curl's settings for the transfer. curl 7.61 (RHEL 8) knows all these settings.
 std::string settings_of(const Transfer& transfer) {
   std::string text = "silent\nshow-error\nno-buffer\ngloboff\nproto = \"=http,https\"\n";
   text += fmt::format("output = \"/proc/self/fd/{}\"\n", kCurlResponseFd);
@@ -228,7 +228,8 @@ std::string settings_of(const Transfer& transfer) {
   if (!transfer.method.empty()) text += "request = " + quoted_setting(transfer.method) + "\n";
   if (!transfer.user_agent.empty())
     text += "user-agent = " + quoted_setting(transfer.user_agent) + "\n";
-  if (!transfer.socket.empty()) text += "unix-socket = " + quoted_setting(transfer.socket) + "\n";
+  if (!transfer.unix_socket_path.empty())
+    text += "unix-socket = " + quoted_setting(transfer.unix_socket_path) + "\n";
   if (transfer.proxy && transfer.proxy->empty()) text += "noproxy = \"*\"\n";
   // is_server_accepted() checks 127.0.0.1 for localhost, so curl must not choose ::1.
   if (transfer.open_socket != nullptr && transfer.url.starts_with("http://localhost"))

@@ -30,7 +30,8 @@ struct ExecArguments {
   }
 };
 
-/// Makes the child independent of the caller's terminal and signals. Returns false on failure.
+/// Runs in the child: makes it independent of the caller's terminal and signals, and redirects its
+/// standard streams. null, log: descriptors. Returns false on failure.
 bool detach(int null, int log) {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;

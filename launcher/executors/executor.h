@@ -27,11 +27,12 @@ struct JobReport {
   JobPhase phase = JobPhase::kPending;
   std::string state;   ///< the executor's name of the state: PENDING, RUNNING, OUT_OF_MEMORY ...
   std::string reason;  ///< why the job is pending or ended; empty if there is no reason
-  /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty if
-  /// there are none, or if Slurm does not name them.
+  /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty if there are
+  /// none, or if Slurm does not name them.
   std::vector<std::string> failed_dependencies;
   std::string nodes;  ///< compressed node list; empty while pending
-  /// The node lists of a heterogeneous job's parts by their numbers; empty for other jobs.
+  /// For a heterogeneous job: the number of each part, and the part's node list. Empty for other
+  /// jobs.
   std::map<std::int64_t, std::string> nodes_of_parts;
   /// The start time, or the expected start time of a pending job: local time without a zone, such
   /// as 2026-11-22T03:00:00. Empty if unknown.
@@ -42,8 +43,8 @@ struct JobReport {
   int signal = 0;  ///< the signal that ended the script, 0: none
 };
 
-/// Returns the reason and the failed dependencies: "DependencyNeverSatisfied:
-/// afterok:12". Returns "" if there is no reason.
+/// Returns the reason and the failed dependencies: "DependencyNeverSatisfied: afterok:12". Returns
+/// "" if there is no reason.
 [[nodiscard]] std::string reason_text(const JobReport& report);
 
 /// The answer to a query about several jobs.
@@ -100,14 +101,14 @@ class Executor {
 
   /// Requests the job's end and does not wait for it. `token` is the token of the run's submission:
   /// a job on this machine is ended only if its process was started with this token. Fails with
-  /// kNotFound if the executor does not know the job any more, or if the process
-  /// of a job on this machine has ended, runs on another host or does not have the token.
+  /// kNotFound if the executor does not know the job any more, or if the process of a job on this
+  /// machine has ended, runs on another host or does not have the token.
   [[nodiscard]] Result<> cancel(const JobId& job, std::string_view token);
 
  private:
-  // find(), query() and cancel() call these after check_job_id() or is_cluster_list() has accepted
-  // ids and names. Ids come from files; here they become arguments of a command, parts of a URL,
-  // or the target of a signal.
+  // find() calls do_find() after it has checked the cluster's name. query() and cancel() call the
+  // other two after they have checked the ids of the jobs. Names and ids come from files; here
+  // they become arguments of a command, parts of a URL, or the target of a signal.
   [[nodiscard]] virtual Result<std::optional<JobId>> do_find(std::string_view comment,
                                                              const std::string& cluster) = 0;
   [[nodiscard]] virtual Result<QueryAnswer> do_query(std::span<const JobId> jobs,
@@ -119,7 +120,7 @@ class Executor {
 /// removes the variables that must not reach Slurm (scrub.h).
 [[nodiscard]] std::unique_ptr<Executor> make_slurm_cli(const Env& env);
 
-/// Makes an executor that calls a slurmrestd. env is the submitter's environment.
+/// Makes an executor that calls a slurmrestd. env: the user's whole environment.
 [[nodiscard]] std::unique_ptr<Executor> make_slurmrestd(const Env& env, RestServer server);
 
 /// Makes an executor that queries and ends jobs on this machine. It starts none, because `dlrun

@@ -146,7 +146,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
 
 void ForegroundProcess::let_run() {
   if (start_pipe_.is_open()) {
-    // wait() reports a child that has already ended.
+    // The child may have ended already. wait() then reports its end.
     const BlockedSigpipe blocked;
     [[maybe_unused]] const ssize_t written = ::write(start_pipe_.get(), "g", 1);
     start_pipe_.reset();
@@ -221,11 +221,12 @@ std::string own_pid_namespace() {
 }
 
 bool has_local_process_ended(std::string_view id, std::string_view pid_namespace) {
-  // An older dlrun recorded no namespace, and neither does a script that is started by hand. Both
-  // usually run in the first namespace of the machine, whose number is fixed in Linux.
+  // pid_namespace is empty for a run of an older dlrun, and for a script that was started by hand.
+  // Both usually run in the machine's initial namespace, whose number is fixed in Linux.
   constexpr std::string_view kInitialNamespace = "pid:[4026531836]";
-  const std::string own = own_pid_namespace();
-  if (own.empty() || own != (pid_namespace.empty() ? kInitialNamespace : pid_namespace))
+  const std::string own_namespace = own_pid_namespace();
+  if (own_namespace.empty() ||
+      own_namespace != (pid_namespace.empty() ? kInitialNamespace : pid_namespace))
     return false;
   const auto parts = split(id, ':');
   const auto pid = parts.size() == 3 ? parse_int(parts[1]) : std::nullopt;

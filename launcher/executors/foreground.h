@@ -19,7 +19,8 @@ namespace dlrun {
 
 /// The caller's reaction to SIGINT, SIGTERM, SIGHUP and SIGQUIT while the child lives.
 enum class OnSignal {
-  kTermThenKill,  ///< sends SIGTERM to the child for each signal, SIGKILL from the third on
+  /// Sends SIGTERM to the child for the first two signals, and SIGKILL for each later one.
+  kTermThenKill,
   /// Sends SIGTERM for each signal and never SIGKILL, so that the child can release an allocation.
   kTermOnly,
 };
@@ -77,13 +78,13 @@ class ForegroundProcess {
 [[nodiscard]] std::string_view host_of_local_job(std::string_view id);
 
 /// Returns the PID namespace of this process, such as "pid:[4026531836]"; empty if unknown. A
-/// container may have the machine's host name and processes of its own.
+/// container may have the machine's host name, but another PID namespace.
 [[nodiscard]] std::string own_pid_namespace();
 
-/// Returns true if the local job's id names a process of this machine that has ended.
-/// pid_namespace: the recorded PID namespace of the process; empty: none is recorded, and the
-/// machine's first namespace is assumed. Returns false if the caller has another namespace or does
-/// not know its own: the process may still run, and its pid means nothing here.
+/// Returns true if the process of a local job was on this machine and has ended. pid_namespace: the
+/// recorded PID namespace of the process; empty: none is recorded, and the machine's initial
+/// namespace is assumed. Returns false if the caller has another namespace or does not know its
+/// own: the process may still run, and its pid means nothing here.
 [[nodiscard]] bool has_local_process_ended(std::string_view id, std::string_view pid_namespace);
 
 }  // namespace dlrun

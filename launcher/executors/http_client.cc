@@ -19,7 +19,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-/// Pauses before a GET is sent again after a lost connection; no other request is.
+/// Pauses before a GET is sent again after a lost connection. Other requests are not sent again.
 /// (slurmrestd 22.05 resets one connection in some thousands.)
 constexpr std::array kRetryPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                                   std::chrono::milliseconds{1000}};
@@ -42,7 +42,7 @@ std::size_t append_to_body(char* bytes, std::size_t size, std::size_t count, voi
 }
 
 /// Connects a new socket to an address of this machine. Waits for at most kConnectTimeout; such an
-/// address usually answers at once. Returns a closed socket on failure.
+/// address usually answers immediately. Returns a closed socket on failure.
 [[nodiscard]] UniqueFd connected_socket(const struct curl_sockaddr& address) {
   UniqueFd socket(
       ::socket(address.family, address.socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.protocol));
@@ -74,7 +74,7 @@ struct HttpClient::State {
   std::optional<Error> peer_error;  ///< the error of check_peer during the last request
 
   /// Opens and connects a socket for libcurl, and checks the other end. If libcurl opened the
-  /// socket, only versions from 7.80 on would let dlrun check it before anything is sent.
+  /// socket itself, only libcurl 7.80 and later would let dlrun check it before anything is sent.
   static curl_socket_t open_checked(void* state, curlsocktype, struct curl_sockaddr* peer_address) {
     State& self = *static_cast<State*>(state);
     UniqueFd socket = connected_socket(*peer_address);
@@ -139,7 +139,7 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
 Result<HttpClient> HttpClient::to(const RestAddress& address, CheckPeer check_peer) {
-  // The start and the end of the message if libcurl is missing.
+  // The arguments are the start and the end of the message about a missing libcurl.
   DLRUN_TRY_ASSIGN(auto curl, CurlLibrary::load("slurmrestd is asked through",
                                                 "submit.via: sbatch works without it"));
   auto state = std::make_unique<State>();

@@ -27,13 +27,13 @@ std::map<std::string, double> parse_energy(std::string_view out) {
 
 JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
                            std::chrono::milliseconds query_timeout) {
-  std::map<std::string, std::set<std::string>> by_cluster;  // the ids of whole arrays, not of tasks
+  std::map<std::string, std::set<std::string>> ids_by_cluster;  // whole arrays, not tasks
   for (const JobId& job : jobs) {
     if (job.cluster == kLocalCluster || !check_job_id(job)) continue;
-    by_cluster[job.cluster].insert(job.id.substr(0, job.id.find('_')));
+    ids_by_cluster[job.cluster].insert(job.id.substr(0, job.id.find('_')));
   }
   JobEnergies joules;
-  for (const auto& [cluster, ids] : by_cluster) {
+  for (const auto& [cluster, ids] : ids_by_cluster) {
     Command command;
     command.argv = {"sacct",
                     "-P",

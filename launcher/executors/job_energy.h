@@ -22,9 +22,9 @@ namespace dlrun {
 using JobEnergies = std::map<std::pair<std::string, std::string>, double>;
 
 /// Returns the energy of each job. A cluster measures energy only with an acct_gather_energy
-/// plugin, and has the energy of a job only after the job's end. Leaves out jobs of this machine
-/// and jobs whose energy is unknown. If `jobs` has a task of an array, the result also has the
-/// array's other tasks. Starts one sacct per cluster, each with this timeout.
+/// plugin, and has the energy of a job only after the job's end. Leaves out jobs that ran without
+/// Slurm (kLocalCluster), and jobs whose energy is unknown. If `jobs` has a task of an array, the
+/// result also has the array's other tasks. Starts one sacct per cluster, each with this timeout.
 [[nodiscard]] JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
                                          std::chrono::milliseconds query_timeout);
 

@@ -33,8 +33,8 @@ constexpr std::size_t kLargestCacheBytes = 16U << 20U;
          info.st_uid == ::getuid() && (info.st_mode & 077U) == 0;
 }
 
-/// Waits until this process has the lock on the file. Returns false if the file system
-/// refuses the lock, or if the wait takes longer than kLockPatience.
+/// Waits until this process has the lock on the file. Returns false if the file system refuses the
+/// lock, or if the wait takes longer than kLockPatience.
 [[nodiscard]] bool lock(int fd, const std::filesystem::path& file) {
   LockWaitLog wait(file);
   const auto until = Clock::now() + kLockPatience;
@@ -54,6 +54,7 @@ constexpr std::size_t kLargestCacheBytes = 16U << 20U;
 
 /// The answer to a question, or the error of the query.
 struct StoredResult {
+  /// Since 1970: the start of the query for an answer, the end of the query for an error.
   std::int64_t time_ms = 0;
   bool is_answer = false;  ///< false: `text` is the message of an error
   std::string text;

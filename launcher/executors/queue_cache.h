@@ -1,5 +1,5 @@
 #pragma once
-// Shares the last answer of squeue or slurmrestd about a user's jobs among all of the user's dlrun
+// Shares the newest answer of squeue or slurmrestd about a user's jobs among the user's dlrun
 // processes on this machine, so that a hundred watchers send one query instead of a hundred.
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// A folder with one file for each question. The file has the last answer to the question. get()
+/// A folder with one file for each question. The file has the newest answer to it. get()
 /// holds a lock (flock) on the file while it reads the answer and, if needed, asks again.
 class QueueCache {
  public:
@@ -31,7 +31,8 @@ class QueueCache {
   /// otherwise calls ask() and stores its answer with the time of the call. While one process asks,
   /// others wait for its answer, at most 35 s; after that each of them calls ask() itself. Also
   /// stores the error kUnavailable, and fails with a stored error that is at most max_age old, so
-  /// that not every process asks an unreachable controller. Without a lock, calls ask().
+  /// that not every process asks an unreachable controller. If the file cannot be opened or locked,
+  /// calls ask().
   [[nodiscard]] Result<std::string> get(const std::string& question,
                                         std::chrono::milliseconds max_age, const Suffices& suffices,
                                         const Ask& ask);

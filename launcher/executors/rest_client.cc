@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/accounts.h"
 #include "common/files.h"
 #include "common/tcp_owner.h"
 #include "common/text.h"
+#include "common/unix_accounts.h"
 #include "launcher/executors/rest_reply.h"
 #include "launcher/executors/rest_token.h"
 #include "launcher/executors/slurm_conf.h"
@@ -18,7 +18,8 @@
 namespace dlrun {
 namespace {
 
-/// The queue of a cluster with 50,000 jobs fits; every other response is far smaller.
+/// The size limit of a response with all jobs of a cluster. 50,000 jobs fit. For all other
+/// responses, the default limit of HttpRequest is enough.
 constexpr std::size_t kLargestQueueBytes = 256U << 20U;
 
 /// Returns true if slurmrestd does not know the path of the request. slurmrestd then sends plain
@@ -37,7 +38,7 @@ Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner
   if (name == "slurm" || name == "slurmrestd" || name == server.accepted_owner ||
       uid == server.accepted_owner)
     return {};
-  // SlurmUser may have a number in parentheses behind the name.
+  // The uid may follow the name: SlurmUser=slurm(64030).
   const std::string slurm_user = slurm_conf_value(Env::of_process(), "SlurmUser");
   if (name == slurm_user.substr(0, slurm_user.find('('))) return {};
   return fail(
@@ -206,7 +207,7 @@ Error RestClient::error_of(const HttpResponse& response) const {
   return {
       .code = Errc::kRefused,
       .message = fmt::format("Slurm refused (slurmrestd): {}", errors.empty() ? status : errors),
-      .refusal = rest_refusal(response.body)};
+      .refusal = rest_refusal_reason(response.body)};
 }
 
 }  // namespace dlrun

@@ -22,9 +22,9 @@ namespace dlrun {
 inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
 /// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
-/// slurmrestd, slurm.conf's SlurmUser, this user and server.accepted_owner. owner: the user who
-/// owns the server's socket; nullopt: the kernel does not report the owner, and the server is
-/// accepted. For any other user, fails with kRefused; the message names this user.
+/// slurmrestd, slurm.conf's SlurmUser, the caller's user and server.accepted_owner. owner: the user
+/// who owns the server's socket; nullopt: the kernel does not report the owner, and the server is
+/// accepted. For any other owner, fails with kRefused and a message with the owner's name.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
@@ -41,7 +41,7 @@ class RestClient {
   /// Returns the configured version, or else the newest that the server and dlrun support. Asks the
   /// server once, and again only after the server did not know the path of a get(). Fails with
   /// kRefused if the server does not serve the configured version, or serves no version that dlrun
-  /// supports; the message names the versions of the server and of dlrun.
+  /// supports; the message lists the versions of the server and of dlrun.
   [[nodiscard]] Result<RestVersion> version();
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the user.
@@ -50,9 +50,9 @@ class RestClient {
 
   enum class AcceptUnknownJob { kNo, kYes };
   /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails if the response does
-  /// not have status 200 or is not a complete JSON object. If the server does not know the
-  /// path, it may have been upgraded: get() then asks for its versions and repeats the request
-  /// once. accept: with kYes, also returns a response that says that Slurm does not know the job.
+  /// not have status 200 or is not a complete JSON object. If the server does not know the path, it
+  /// may have been upgraded: get() then asks for its versions and repeats the request once. accept:
+  /// with kYes, also returns a response that says that Slurm does not know the job.
   [[nodiscard]] Result<HttpResponse> get(std::string_view path,
                                          AcceptUnknownJob accept = AcceptUnknownJob::kNo);
 
@@ -74,7 +74,7 @@ class RestClient {
 
   RestServer server_;
   std::unique_ptr<HttpClient> client_;
-  std::optional<RestVersion> version_;  ///< set after the server was asked
+  std::optional<RestVersion> version_;  ///< set by version(); nullopt: not yet known
 };
 
 }  // namespace dlrun

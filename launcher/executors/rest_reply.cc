@@ -20,6 +20,7 @@ using Json = nlohmann::json;
 /// Sized for a cluster with 50,000 jobs of about 400 values each. rest_client.cc limits the bytes.
 constexpr JsonLimits kReplyLimits{.depth = 64, .values = 40'000'000, .members = 1'000'000};
 
+/// The fields of a job that rest_jobs() reads.
 constexpr std::array<const char*, 12> kJobFields = {
     "job_id", "array_job_id", "array_task_id", "array_task_string", "job_state", "state_reason",
     "nodes",  "start_time",   "dependency",    "comment",           "exit_code", "user_id"};
@@ -90,21 +91,22 @@ constexpr std::array<RefusalNumber, 7> kRefusalNumbers = {{
 }
 
 constexpr std::int64_t kMostTasks = 100'000;
-constexpr std::int64_t kLastTask = 1U << 31U;
+constexpr std::int64_t kLargestTaskId = 1U << 31U;
 
-/// Returns the tasks in a list such as "0-3,7,9-15:2%4". If Slurm has cut off the list
-/// with "...", returns the tasks before it.
+/// Returns the task ids in a list such as "0-3,7,9-15:2%4". If the list ends with "...", because
+/// Slurm has cut it off, returns the ids before the dots.
 [[nodiscard]] std::vector<std::int64_t> tasks_of(std::string_view list) {
   std::vector<std::int64_t> tasks;
-  for (const auto part : split(list.substr(0, list.find('%')), ',')) {
-    const auto colon = part.find(':');
-    const auto range = part.substr(0, colon);
+  for (const auto item : split(list.substr(0, list.find('%')), ',')) {
+    const auto colon = item.find(':');
+    const auto range = item.substr(0, colon);
     const auto dash = range.find('-');
     const auto first = parse_int(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
     const auto step =
-        colon == std::string_view::npos ? 1 : parse_int(part.substr(colon + 1)).value_or(0);
-    if (!first || !last || *first < 0 || *last > kLastTask || step < 1 || step > kLastTask)
+        colon == std::string_view::npos ? 1 : parse_int(item.substr(colon + 1)).value_or(0);
+    if (!first || !last || *first < 0 || *last > kLargestTaskId || step < 1 ||
+        step > kLargestTaskId)
       continue;
     for (std::int64_t task = *first; task <= *last && std::ssize(tasks) < kMostTasks; task += step)
       tasks.push_back(task);
@@ -191,14 +193,14 @@ void read_exit_code(JobReport& report, const Json& job) {
   return report;
 }
 
-/// Returns the number of one of `errors`; 0 if there is none.
+/// Returns the number of one entry of `errors`; 0 if the entry has no number.
 [[nodiscard]] std::int64_t number_of_error(const Json& error) {
   auto number = number_at(error, "error_code");
   if (!number) number = number_at(error, "error_number");
   return number.value_or(0);
 }
 
-/// Returns the words of one of `errors`, printable.
+/// Returns the words of one entry of `errors`, printable.
 [[nodiscard]] std::string words_of_error(const Json& error) {
   std::string words = printable(text_at(error, "error"));
   if (const auto more = text_at(error, "description"); !more.empty())
@@ -254,7 +256,7 @@ bool rest_has_error_of_controller(std::string_view body) {
                      [](const Json& one) { return is_answer_of_controller(number_of_error(one)); });
 }
 
-SlurmRefusal rest_refusal(std::string_view body) {
+SlurmRefusal rest_refusal_reason(std::string_view body) {
   const auto reason_of = [](const Json& one) {
     const auto number = number_of_error(one);
     for (const auto& row : kRefusalNumbers) {

@@ -46,7 +46,7 @@ namespace dlrun {
 /// Returns the reason for which Slurm refused the request. If the response has several errors, the
 /// first reason other than kOther counts. Returns kOther if there is no such reason. Numbers and
 /// words decide as in rest_says_unreachable().
-[[nodiscard]] SlurmRefusal rest_refusal(std::string_view body);
+[[nodiscard]] SlurmRefusal rest_refusal_reason(std::string_view body);
 
 /// Returns the versions of the API that can submit jobs, from the server's own description:
 /// {"v0.0.42", "v0.0.43"}. Returns at most 32 versions, because the server may not be a slurmrestd.
@@ -55,7 +55,7 @@ namespace dlrun {
 /// Returns Slurm's release, from the meta part of any response; empty if there is none.
 [[nodiscard]] std::string rest_release(std::string_view body);
 
-/// Returns true if a ping's response names a controller that is up.
+/// Returns true if a ping's response lists a controller that is up.
 [[nodiscard]] bool rest_has_controller(std::string_view body);
 
 /// Returns the id of a submitted job; nullopt if the response has none. A response with an id can
@@ -71,8 +71,8 @@ namespace dlrun {
 /// because the queue of a whole cluster is large.
 [[nodiscard]] std::string reduced_rest_jobs(std::string_view body, std::int64_t uid);
 
-/// Returns when a JSON Web Token expires, in seconds since 1970; nullopt if the token does not
-/// contain the time.
+/// Returns the time at which a JSON Web Token expires, in seconds since 1970; nullopt if the token
+/// does not contain the time.
 [[nodiscard]] std::optional<std::int64_t> token_expiry(std::string_view token);
 
 }  // namespace dlrun

@@ -10,10 +10,9 @@
 namespace dlrun {
 
 /// Returns the token in a file, with or without the prefix "SLURM_JWT=" that `scontrol token`
-/// prints. Fails with kNotFound if the file does not exist. Fails with kInvalid if the path
-/// is not a regular file, if the file belongs neither to the user nor to root, if others can read
-/// or write it, or if it holds no token or an expired one. Fails with kIo if the file cannot be
-/// read.
+/// prints. Fails with kNotFound if the file does not exist. Fails with kInvalid if the path is not
+/// a regular file, if the file belongs neither to the user nor to root, if others can read or write
+/// it, or if it holds no token or an expired one. Fails with kIo if the file cannot be read.
 [[nodiscard]] Result<std::string> read_token(const std::filesystem::path& path);
 
 }  // namespace dlrun

@@ -18,8 +18,8 @@ const std::vector<std::string_view>& denied_patterns() {
       "MASTER_*", "HOROVOD_*",
       // Options of pyxis, such as the image of an outer container.
       "PYXIS_*",
-      // Variables of an outer dlrun job. DLRUN_RUNS, DLRUN_SITE and DLRUN_SBCAST_NODES
-      // stay: the user sets them.
+      // Variables of an outer dlrun job. DLRUN_RUNS, DLRUN_SITE and DLRUN_SBCAST_NODES stay: the
+      // user sets them.
       "DLRUN_RUN", "DLRUN_TOKEN", "DLRUN_CHAIN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD",
       "DLRUN_SECRET", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_RANK",
       "DLRUN_LOCAL_WORLD_SIZE", "DLRUN_NODE_RANK", "DLRUN_NNODES", "DLRUN_ADDR",
@@ -36,7 +36,8 @@ Env scrubbed_for_slurm(const Env& env, bool has_munge) {
   if (!has_munge) keep.push_back("SLURM_JWT");
   Env result = env;
   result.remove_matching(denied_patterns(), keep);
-  // The programs of a job log into the run's folder, not into the file of this command.
+  // Keeps the level of DLRUN_LOG (LEVEL:FILE): the programs of a job log into the run's folder, not
+  // into the file of this command.
   if (const auto log = env.get("DLRUN_LOG"))
     result.set("DLRUN_LOG", log->substr(0, log->find(':')));
   return result;

@@ -12,7 +12,7 @@ namespace dlrun {
 /// Returns env without three kinds of variables: those of an outer job, those of other launchers,
 /// and the user's defaults for Slurm's commands. Examples: SBATCH_* overrides the #SBATCH lines,
 /// SQUEUE_STATES hides running jobs, PYXIS_CONTAINER_IMAGE starts the batch script itself in the
-/// image, and an inherited SLURM_CPU_BIND pins every rank to the submitter's cores. Keeps
+/// image, and an inherited SLURM_CPU_BIND pins every rank to the outer job's cores. Keeps
 /// SLURM_CONF and SLURM_CLUSTERS, which locate Slurm. Keeps SLURM_JWT only if this machine has no
 /// munge: it is then the only way to authenticate. Removes the name of the log file from DLRUN_LOG.
 /// has_munge: munge_is_available().

@@ -23,10 +23,11 @@ namespace {
 
 using std::chrono::seconds;
 
-/// sbatch itself retries while a controller restarts. After this time its answer counts as lost.
+/// sbatch itself retries while a controller restarts. After this time, sbatch's answer counts as
+/// lost.
 constexpr seconds kSubmitTimeout{120};
 constexpr seconds kQueryTimeout{30};
-/// The most jobs that one command names: the kernel limits the length of an argument to 128 KiB.
+/// The most ids in one argument: the kernel limits the length of an argument to 128 KiB.
 constexpr std::size_t kMostListedJobs = 5000;
 
 class SlurmCli final : public Executor {
@@ -73,7 +74,7 @@ class SlurmCli final : public Executor {
     if (queue.exit_code != 0)
       return tl::unexpected(slurm_error("squeue", queue.err, queue.exit_code));
     for (const auto& report : parse_squeue(queue.out, cluster)) {
-      if (is_comment_of(report.comment, comment)) return whole_job(report.job);
+      if (starts_with_dlrun_comment(report.comment, comment)) return whole_job(report.job);
     }
     // If the job has ended and was purged, only accounting knows it. Many clusters have no
     // accounting or keep no comments.
@@ -86,7 +87,7 @@ class SlurmCli final : public Executor {
     auto accounting = call(std::move(sacct_argv), kQueryTimeout, env_);
     if (accounting && accounting->exit_code == 0) {
       for (const auto& report : parse_sacct(accounting->out, cluster)) {
-        if (is_comment_of(report.comment, comment)) return whole_job(report.job);
+        if (starts_with_dlrun_comment(report.comment, comment)) return whole_job(report.job);
       }
     }
     return std::nullopt;
@@ -94,10 +95,10 @@ class SlurmCli final : public Executor {
 
   Result<QueryAnswer> do_query(std::span<const JobId> jobs,
                                std::chrono::milliseconds max_age) override {
-    std::map<std::string, std::vector<std::string>> by_cluster;
-    for (const auto& job : jobs) by_cluster[job.cluster].push_back(job.id);
+    std::map<std::string, std::vector<std::string>> ids_by_cluster;
+    for (const auto& job : jobs) ids_by_cluster[job.cluster].push_back(job.id);
     QueryAnswer answer;
-    for (const auto& [cluster, ids] : by_cluster)
+    for (const auto& [cluster, ids] : ids_by_cluster)
       DLRUN_TRY(query_cluster(cluster, ids, max_age, answer));
     return answer;
   }
@@ -239,7 +240,7 @@ class SlurmCli final : public Executor {
                                           ? shared_squeue_lines(cluster, ids, max_age)
                                           : squeue_lines(cluster, selection()));
     std::set<std::string> unanswered(ids.begin(), ids.end());
-    std::vector<JobReport> whole_arrays;
+    std::vector<JobReport> other_ended;  // ended jobs whose ids were not asked for
     for (auto& report : parse_squeue(text, cluster)) {
       if (add_part(answer, cluster, report)) continue;
       // If the caller asked about the whole job, and the job has several lines (an array's tasks,
@@ -250,8 +251,8 @@ class SlurmCli final : public Executor {
         answer.reports.push_back(std::move(report));
         continue;
       }
-      if (unanswered.erase(report.job.id) == 0) {  // not asked for, or the line of a whole array
-        if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
+      if (unanswered.erase(report.job.id) == 0) {
+        if (report.phase == JobPhase::kEnded) other_ended.push_back(std::move(report));
         continue;
       }
       // An ended job stays in the queue for some minutes, without its exit code. The report then
@@ -259,8 +260,9 @@ class SlurmCli final : public Executor {
       report.job.cluster = cluster;
       answer.reports.push_back(std::move(report));
     }
-    for (const JobReport& report : whole_arrays) {
-      // Tasks that were cancelled before they started share one line, with the array's id.
+    for (const JobReport& report : other_ended) {
+      // Tasks that were cancelled before they started share one line, with the array's id. The
+      // caller asked for the ids of the tasks.
       for (auto task = unanswered.lower_bound(report.job.id + "_");
            task != unanswered.end() && task->starts_with(report.job.id + "_");
            task = unanswered.erase(task)) {

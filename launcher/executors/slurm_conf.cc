@@ -22,8 +22,8 @@ bool equal_without_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-/// Returns the first word of the value of "NAME = value" in slurm.conf or in scontrol's output. The
-/// last line with this name counts.
+/// Returns the first word of the value in a line "KEY = VALUE" of slurm.conf or of scontrol's
+/// output. If several lines have the key, the last one counts.
 std::string value_in(std::string_view text, std::string_view key) {
   std::string found;
   for (auto line : split(text, '\n')) {
@@ -52,7 +52,7 @@ std::string slurm_conf_text(const Env& env) {
 }
 
 /// Returns the output of `scontrol show config`; empty if the controller does not answer. cluster:
-/// -M; empty for the default cluster.
+/// the value of -M; empty for the default cluster.
 std::string shown_config(const Env& env, const std::string& cluster) {
   Command command;
   command.argv = {"scontrol"};

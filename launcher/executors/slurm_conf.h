@@ -23,7 +23,7 @@ namespace dlrun {
 
 /// Returns MaxArraySize; all task ids are smaller. Asks the controller (scontrol show config).
 /// Without an answer, reads this machine's slurm.conf. If this file does not set MaxArraySize
-/// either, returns Slurm's default, 1001. `cluster`: -M; empty for the default cluster.
+/// either, returns Slurm's default, 1001. cluster: the value of -M; empty for the default cluster.
 [[nodiscard]] std::size_t max_array_size(const Env& env, const std::string& cluster);
 
 /// Returns MaxArraySize from this machine's slurm.conf, else Slurm's default. Does not ask the
@@ -33,6 +33,7 @@ namespace dlrun {
 /// Returns MaxArraySize from the text of a slurm.conf or from scontrol's output; nullopt if the
 /// text does not have it.
 [[nodiscard]] std::optional<std::size_t> max_array_size_in(std::string_view text);
+
 /// Returns the first word of a key's value in the slurm.conf that configured_cluster_name() reads;
 /// empty if the key is missing.
 [[nodiscard]] std::string slurm_conf_value(const Env& env, std::string_view key);

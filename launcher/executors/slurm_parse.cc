@@ -19,8 +19,8 @@ bool has_form_of_job_id(std::string_view text) {
          text.find_first_not_of("0123456789_+[]-,%") == std::string_view::npos;
 }
 
-/// Splits the line into `count` fields; the last one holds the rest. Returns nullopt if there are
-/// fewer.
+/// Splits the line at '|' into `count` fields; the last field holds the rest of the line. Returns
+/// nullopt if the line has fewer fields.
 std::optional<std::vector<std::string_view>> fields(std::string_view line, std::size_t count) {
   std::vector<std::string_view> result;
   while (result.size() + 1 < count) {
@@ -76,14 +76,14 @@ std::string utc_of_slurm_time(std::string_view local) {
 
 std::optional<std::int64_t> parse_job_cpus_on_node(std::string_view out, std::string_view node) {
   constexpr std::string_view kNodes = "Nodes=", kCpus = "CPU_IDs=";
-  bool names_node = false;
+  bool is_about_node = false;
   const std::string details = fields_of_jobs(out);
   for (const auto line : split(details, '\n')) {
     for (const auto word : split(line, ' ')) {
       if (word.starts_with(kNodes)) {
-        const auto names = expand_hostlist(word.substr(kNodes.size()));
-        names_node = names && std::find(names->begin(), names->end(), node) != names->end();
-      } else if (word.starts_with(kCpus) && names_node) {
+        const auto hosts = expand_hostlist(word.substr(kNodes.size()));
+        is_about_node = hosts && std::find(hosts->begin(), hosts->end(), node) != hosts->end();
+      } else if (word.starts_with(kCpus) && is_about_node) {
         std::int64_t count = 0;
         for (const auto range : split(word.substr(kCpus.size()), ',')) {
           const auto dash = range.find('-');
@@ -120,9 +120,9 @@ std::vector<std::string> parse_long_options(std::string_view help) {
   return names;
 }
 
-bool is_comment_of(std::string_view comment, std::string_view set_by_dlrun) {
-  return comment.starts_with(set_by_dlrun) &&
-         (comment.size() == set_by_dlrun.size() || comment[set_by_dlrun.size()] == ' ');
+bool starts_with_dlrun_comment(std::string_view comment, std::string_view dlrun_comment) {
+  return comment.starts_with(dlrun_comment) &&
+         (comment.size() == dlrun_comment.size() || comment[dlrun_comment.size()] == ' ');
 }
 
 std::string state_word(std::string_view text) {

@@ -13,9 +13,8 @@
 
 namespace dlrun {
 
-/// The output formats for the parsers below. squeue: id, state, reason, nodes, start, dependency,
-/// comment. sacct: the fields that the format names. The comment is the last field, because it may
-/// hold a '|'.
+/// The output formats for the parsers below. In both, the comment is the last field, because it may
+/// hold a '|'. kSqueueFormat: id, state, reason, nodes, start, dependency, comment.
 inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%E|%k";
 inline constexpr std::string_view kSacctFormat =
     "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
@@ -33,9 +32,9 @@ inline constexpr std::string_view kSacctFormat =
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
 /// Converts a time that Slurm's commands print, such as JobReport::start, to UTC. If the time zone
-/// of this process is UTC+1, 2026-11-22T03:00:00 becomes 2026-11-22T02:00:00.000Z. Returns
-/// "" if the text is no time, or if the clock skips this time when summer time begins. For a time
-/// that the clock shows twice when summer time ends, returns one of the two.
+/// of this process is UTC+1, 2026-11-22T03:00:00 becomes 2026-11-22T02:00:00.000Z. Returns "" if
+/// the text is no time, or if the clock skips this time when summer time begins. For a time that
+/// the clock shows twice when summer time ends, returns one of the two.
 [[nodiscard]] std::string utc_of_slurm_time(std::string_view local);
 
 /// Returns the number of CPUs that a job has on a node, from the output of `scontrol --details show
@@ -54,9 +53,10 @@ inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 /// "--[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
-/// Returns true if a job's comment is `set_by_dlrun` (the comment that dlrun sets for one
+/// Returns true if a job's comment is `dlrun_comment` (the comment that dlrun sets for one
 /// submission), alone or followed by a space and the user's comment.
-[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view set_by_dlrun);
+[[nodiscard]] bool starts_with_dlrun_comment(std::string_view comment,
+                                             std::string_view dlrun_comment);
 
 /// Returns Slurm's name of a state without the text after it: "CANCELLED" for "CANCELLED by 1000",
 /// "PENDING" for "PENDING+".

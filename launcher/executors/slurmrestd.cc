@@ -52,7 +52,7 @@ class Slurmrestd final : public Executor {
     // the reason.
     if (auto id = rest_job_id(answer.body)) {
       const std::string warnings = rest_field_warnings(answer.body);
-      if (!warnings.empty()) return tl::unexpected(cancel_incomplete(*id, warnings));
+      if (!warnings.empty()) return tl::unexpected(cancel_incomplete_job(*id, warnings));
       return JobId{"", std::move(*id)};
     }
     if (answer.status == 200 && rest_is_complete(answer.body) && rest_errors(answer.body).empty())
@@ -78,7 +78,8 @@ class Slurmrestd final : public Executor {
     DLRUN_TRY_ASSIGN(const auto answer, client_.get("jobs"));
     DLRUN_TRY_ASSIGN(const auto reports, rest_jobs(answer.body, ::getuid()));
     for (const auto& report : reports) {
-      if (is_comment_of(report.comment, comment)) return JobId{"", array_id(report.job.id)};
+      if (starts_with_dlrun_comment(report.comment, comment))
+        return JobId{"", array_id(report.job.id)};
     }
     return std::nullopt;
   }
@@ -140,7 +141,7 @@ class Slurmrestd final : public Executor {
 
   /// Cancels a job that slurmrestd has accepted without some of the requested fields. Returns the
   /// error of the submission.
-  Error cancel_incomplete(const std::string& id, std::string_view warnings) {
+  Error cancel_incomplete_job(const std::string& id, std::string_view warnings) {
     const auto cancelled = do_cancel({"", id}, {});
     const bool is_gone = cancelled || cancelled.error().code == Errc::kNotFound;
     return {Errc::kRefused,

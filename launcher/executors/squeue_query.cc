@@ -53,22 +53,23 @@ std::optional<JobReport> squeue_report_on(const Env& env, const JobId& job,
   return std::move(reports.front());
 }
 
-std::optional<QueuePlace> parse_queue_place(std::string_view own, std::string_view queue) {
+std::optional<QueuePlace> parse_queue_place(std::string_view job_lines,
+                                            std::string_view pending_lines) {
   QueuePlace place;
-  std::optional<QueueKey> own_key;
-  for (const auto line : split(own, '\n')) {
+  std::optional<QueueKey> job_key;
+  for (const auto line : split(job_lines, '\n')) {
     const auto bar = line.find('|');
     if (bar == std::string_view::npos) continue;
-    own_key = parse_queue_key(line.substr(bar + 1));
+    job_key = parse_queue_key(line.substr(bar + 1));
     place.partitions = std::string(trim(line.substr(0, bar)));
-    if (own_key) break;
+    if (job_key) break;
   }
-  if (!own_key || place.partitions.empty()) return std::nullopt;
-  for (const auto line : split(queue, '\n')) {
+  if (!job_key || place.partitions.empty()) return std::nullopt;
+  for (const auto line : split(pending_lines, '\n')) {
     const auto other = parse_queue_key(line);
     if (!other) continue;
     ++place.pending;
-    if (*other < *own_key) ++place.ahead;
+    if (*other < *job_key) ++place.ahead;
   }
   return place;
 }
@@ -76,12 +77,13 @@ std::optional<QueuePlace> parse_queue_place(std::string_view own, std::string_vi
 std::optional<QueuePlace> queue_place_of(const Env& env, const JobId& job,
                                          std::chrono::milliseconds query_timeout) {
   if (!check_job_id(job)) return std::nullopt;
-  const auto own = ask_squeue(env, job.cluster, {"-j", job.id, "-o", "%P|%Q|%A"}, query_timeout);
-  const auto place = own ? parse_queue_place(*own, "") : std::nullopt;
+  const auto job_lines =
+      ask_squeue(env, job.cluster, {"-j", job.id, "-o", "%P|%Q|%A"}, query_timeout);
+  const auto place = job_lines ? parse_queue_place(*job_lines, "") : std::nullopt;
   if (!place) return std::nullopt;
-  const auto queue = ask_squeue(
+  const auto pending_lines = ask_squeue(
       env, job.cluster, {"-t", "PENDING", "-p", place->partitions, "-o", "%Q|%A"}, query_timeout);
-  return queue ? parse_queue_place(*own, *queue) : std::nullopt;
+  return pending_lines ? parse_queue_place(*job_lines, *pending_lines) : std::nullopt;
 }
 
 }  // namespace dlrun

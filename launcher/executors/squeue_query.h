@@ -13,7 +13,7 @@
 namespace dlrun {
 
 /// Returns squeue's report on the job; nullopt if squeue does not answer in time or does not know
-/// the job. env is the submitter's environment.
+/// the job. env: the user's whole environment.
 [[nodiscard]] std::optional<JobReport> squeue_report_on(const Env& env, const JobId& job,
                                                         std::chrono::milliseconds query_timeout);
 
@@ -26,10 +26,11 @@ struct QueuePlace {
   std::size_t ahead = 0;
 };
 
-/// Reads the place from squeue's answers. own: the job's line "PARTITIONS|PRIORITY|JOB". queue: a
-/// line "PRIORITY|JOB" for each pending job. Returns nullopt if own is not such a line.
-[[nodiscard]] std::optional<QueuePlace> parse_queue_place(std::string_view own,
-                                                          std::string_view queue);
+/// Reads the place from squeue's answers. job_lines: the job's line "PARTITIONS|PRIORITY|JOB",
+/// perhaps after other lines. pending_lines: a line "PRIORITY|JOB" for each pending job. Returns
+/// nullopt if job_lines has no such line.
+[[nodiscard]] std::optional<QueuePlace> parse_queue_place(std::string_view job_lines,
+                                                          std::string_view pending_lines);
 
 /// Asks squeue for the place of a pending job, in two queries. Returns nullopt if squeue does not
 /// know the job, or if a query fails or takes too long. Clusters may hide the jobs of other users;

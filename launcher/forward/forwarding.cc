@@ -62,17 +62,17 @@ bool is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-/// Reads once from the pipe. Calls on_message for each complete line, and keeps the last bytes of
-/// the text in `messages`. Returns false at the end of the pipe.
+/// Reads once from the pipe. Calls on_message for each complete line, and keeps the last
+/// kKeptBytesOfMessages bytes in `messages`. Returns false at the end of the pipe.
 bool pass_lines(int pipe, std::string& messages,
                 const std::function<void(std::string_view)>& on_message) {
   std::array<char, kKeptBytesOfMessages> buffer;
   const ssize_t got = ::read(pipe, buffer.data(), buffer.size());
   if (got <= 0) return got < 0 && errno == EINTR;
-  const std::size_t before =
+  const std::size_t line_start =
       messages.rfind('\n') == std::string::npos ? 0 : messages.rfind('\n') + 1;
   messages.append(buffer.data(), static_cast<std::size_t>(got));
-  for (std::size_t at = before, end = 0; (end = messages.find('\n', at)) != std::string::npos;
+  for (std::size_t at = line_start, end = 0; (end = messages.find('\n', at)) != std::string::npos;
        at = end + 1)
     on_message(trim(std::string_view(messages).substr(at, end - at)));
   if (messages.size() > kKeptBytesOfMessages)
@@ -80,7 +80,7 @@ bool pass_lines(int pipe, std::string& messages,
   return true;
 }
 
-/// This machine's end of the relay: accepts clients and carries their connections to the relay.
+/// Accepts clients on this machine and carries their connections to the relay.
 class ClientSide final : public RelayHandler {
  public:
   ClientSide(PipedProcess& relay, const std::vector<LocalListener>& listeners,
@@ -161,7 +161,8 @@ class ClientSide final : public RelayHandler {
       unanswered_ports_[mux_.open(std::move(client), listener.node_port)] = listener.node_port;
     }
     // Forgets the channels of clients that have left before a program accepted them.
-    std::erase_if(unanswered_ports_, [this](const auto& one) { return !mux_.has(one.first); });
+    std::erase_if(unanswered_ports_,
+                  [this](const auto& one) { return !mux_.has_channel(one.first); });
     return {};
   }
 

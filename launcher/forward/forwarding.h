@@ -1,6 +1,6 @@
 #pragma once
-// This machine's end of a relay into a job: accepts clients and carries their connections through
-// one step of the job.
+// Accepts clients on this machine, and carries their connections into a job through one step of
+// the job. The relay is the program of this step, `dlrun-agent relay` on the node.
 
 #include <cstdint>
 #include <functional>
@@ -34,7 +34,7 @@ class ForwardEvents {
   virtual void on_waiting(std::uint16_t port) = 0;
   /// A program now listens on the port of on_waiting().
   virtual void on_answered(std::uint16_t port) = 0;
-  /// A client cannot be accepted for lack of descriptors or memory, so that further clients wait.
+  /// A client cannot be accepted for lack of descriptors or memory. Further clients then wait.
   /// error: the errno of accept(): EMFILE, ENFILE, ENOBUFS or ENOMEM. Called once.
   virtual void on_shortage(int error) = 0;
   /// The relay has closed a client's connection that no program has accepted. reason: for people.

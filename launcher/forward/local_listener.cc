@@ -90,10 +90,10 @@ Result<SocketFolder> SocketFolder::make(const Env& env) {
   const std::array<std::string, 3> parents{env.get_or("XDG_RUNTIME_DIR", ""),
                                            env.get_or("TMPDIR", ""), "/tmp"};
   // The path of a unix socket has at most 107 bytes.
-  constexpr std::size_t kLongest = 70;
+  constexpr std::size_t kLongestParent = 70;
   int error = ENOENT;
   for (const auto& parent : parents) {
-    if (parent.empty() || parent.front() != '/' || parent.size() > kLongest) continue;
+    if (parent.empty() || parent.front() != '/' || parent.size() > kLongestParent) continue;
     std::string path = parent + "/dlrun-forward-XXXXXX";
     if (::mkdtemp(path.data()) != nullptr) return SocketFolder(path);
     error = errno;
@@ -135,7 +135,7 @@ Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& p
     if (only_unix_sockets && port.local_port)
       return fail(
           Errc::kUsage,
-          "--socket: {}:{} names a port of this machine, and a unix socket has none; give {}",
+          "--socket: {}:{} asks for a port of this machine, and a unix socket has none; give {}",
           port.node_port, *port.local_port, port.node_port);
     if (!only_unix_sockets && (port.local_port || !is_ssh_login)) {
       DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));

@@ -25,7 +25,7 @@ struct LocalListener {
 };
 
 /// Listens on 127.0.0.1. If the port has no LOCAL, uses the number of the port on the node. Fails
-/// with kUsage if the port is in use (the message names a free one) or only root may use it, and
+/// with kUsage if the port is in use (the message suggests a free one) or only root may use it, and
 /// with kIo if a system call fails.
 [[nodiscard]] Result<LocalListener> listen_on_loopback(const ForwardedPort& port);
 
@@ -34,7 +34,7 @@ struct LocalListener {
 class SocketFolder {
  public:
   /// Creates the folder in XDG_RUNTIME_DIR, or else in TMPDIR or /tmp. Skips a variable whose path
-  /// is relative, or too long for the path of a socket. Fails with kIo.
+  /// is relative, or too long for the path of a socket. Fails with kIo if no folder can be made.
   [[nodiscard]] static Result<SocketFolder> make(const Env& env);
   SocketFolder(SocketFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   SocketFolder& operator=(SocketFolder&&) = delete;
@@ -46,7 +46,8 @@ class SocketFolder {
   std::filesystem::path path_;
 };
 
-/// Listens on a unix socket in the folder, named after the port on the node. Fails with kIo.
+/// Listens on a unix socket in the folder. The name of the socket's file is the number of the port
+/// on the node. Fails with kIo if this is not possible.
 [[nodiscard]] Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t node_port);
 
 /// The listening sockets, and the folder of those that are unix sockets.

@@ -1,5 +1,6 @@
 #pragma once
-// A child whose standard error, and perhaps the other streams, are pipes of this process.
+// A child process whose standard streams, or only standard error, are connected to this process by
+// pipes.
 
 #include <sys/types.h>
 
@@ -12,9 +13,10 @@
 
 namespace dlrun {
 
+/// The child's standard input and output. Its standard error is always a pipe.
 enum class Streams {
-  kPiped,      ///< standard input and output are pipes, too
-  kInherited,  ///< the child uses standard input and output of this process
+  kPiped,      ///< two pipes
+  kInherited,  ///< standard input and output of this process
 };
 
 /// Owns the child and the pipes. The child has a process group of its own, so that Ctrl-C reaches

@@ -33,8 +33,8 @@ Result<std::string> quoted_path(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string ssh_host_name(std::string_view run, std::string_view node) {
-  std::string name = fmt::format("dlrun-{}{}{}", run, node.empty() ? "" : "-", node);
+std::string ssh_host_name(std::string_view run_id, std::string_view node) {
+  std::string name = fmt::format("dlrun-{}{}{}", run_id, node.empty() ? "" : "-", node);
   for (char& c : name) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                           (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
@@ -43,15 +43,15 @@ std::string ssh_host_name(std::string_view run, std::string_view node) {
   return name;
 }
 
-SshHost ssh_host_of(const IndexEntry& run, const std::string& node, const std::string& wanted,
+SshHost ssh_host_of(const IndexEntry& run, const std::string& node, const std::string& wanted_node,
                     const std::string& user, const std::filesystem::path& dlrun) {
   SshHost host;
-  host.name = ssh_host_name(run.id, wanted);
+  host.name = ssh_host_name(run.id, wanted_node);
   host.host_key_alias = ssh_host_name(run.id, "");
   host.node = node;
   host.user = user;
   host.proxy = {dlrun.string(), "ssh-config", run.path.string(), "--connect"};
-  if (!wanted.empty()) host.proxy.insert(host.proxy.end(), {"--node", wanted});
+  if (!wanted_node.empty()) host.proxy.insert(host.proxy.end(), {"--node", wanted_node});
   return host;
 }
 

@@ -12,10 +12,10 @@
 
 namespace dlrun {
 
-/// Returns the name that ssh uses for a run, such as dlrun-mnist-20261123-091002-b573. node: added
-/// to the name if it is not empty. Characters other than letters, digits, `-`, `_` and `.` become
-/// `-`, because ssh treats some of them specially.
-[[nodiscard]] std::string ssh_host_name(std::string_view run, std::string_view node);
+/// Returns the name of a run in ssh's configuration, such as dlrun-mnist-20261123-091002-b573. If
+/// node is not empty, the name ends with the node. Characters other than letters, digits, `-`, `_`
+/// and `.` become `-`, because ssh treats some of them specially.
+[[nodiscard]] std::string ssh_host_name(std::string_view run_id, std::string_view node);
 
 /// A `Host` of ssh's configuration.
 struct SshHost {
@@ -26,10 +26,10 @@ struct SshHost {
   std::vector<std::string> proxy;  ///< the command that connects to the node's sshd
 };
 
-/// Returns the host of a run's node. wanted: the node that the user named; empty: none. user: the
-/// user's name on the node. dlrun: the path of this program.
+/// Returns the host of a run's node. wanted_node: the node that the user gave; empty: none. user:
+/// the user's name on the node. dlrun: the path of this program.
 [[nodiscard]] SshHost ssh_host_of(const IndexEntry& run, const std::string& node,
-                                  const std::string& wanted, const std::string& user,
+                                  const std::string& wanted_node, const std::string& user,
                                   const std::filesystem::path& dlrun);
 
 /// Returns the block as text. Fails with kInvalid if a path has characters that ssh's configuration

@@ -21,8 +21,8 @@ namespace dlrun {
 
 /// Connects standard input and output to an sshd on the node, in the environment of the plan, until
 /// either end closes. runs_dir: the folder of runs, which will hold the session's script.
-/// start_folder: where the step starts. on_message: called for each line on standard error of the
-/// step.
+/// start_folder: the step's working folder. on_message: called for each line on standard error of
+/// the step.
 [[nodiscard]] Result<ForwardingOutcome> connect_to_sshd(
     const Env& env, const LaunchPlan& plan, const AttachTarget& target, const SshKeys& keys,
     const std::filesystem::path& agent, const std::filesystem::path& runs_dir,

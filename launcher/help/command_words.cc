@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-/// Returns "; did you mean 'status'?"; "" if no name is near.
+/// Returns "; did you mean 'status'?"; "" if no name is similar to the word.
 std::string suggestion_text(const std::string& word, const std::vector<std::string>& names) {
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const auto meant = nearest(word, candidates);
@@ -41,8 +41,8 @@ constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
 /// does.
 std::string command_suggestion_text(const std::string& word,
                                     const std::vector<std::string>& names) {
-  for (const auto& [other, own] : kOtherWords) {
-    if (word == other) return fmt::format("; did you mean '{}'?", own);
+  for (const auto& [other_word, command] : kOtherWords) {
+    if (word == other_word) return fmt::format("; did you mean '{}'?", command);
   }
   return suggestion_text(word, names);
 }
@@ -66,7 +66,7 @@ std::vector<std::string> long_names(const std::vector<OptionHelp>& options) {
 }
 
 /// Returns a message about the first unknown option before `--`; nullopt if there is none. The
-/// parser's message could name an argument after `--` instead.
+/// parser's message could be about an argument after `--` instead.
 std::optional<std::string> unknown_option_text(const CommandTable& table,
                                                const std::vector<std::string>& words) {
   const CommandHelp* command = nullptr;

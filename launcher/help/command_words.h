@@ -16,15 +16,16 @@ namespace dlrun {
 /// with the program's name.
 [[nodiscard]] std::string command_word_in(const std::vector<std::string>& words);
 
-/// Explains why the parser refused `argument`, if this is the path of a second spec and the command
-/// takes one: "`dlrun run` takes one spec, so 'b.yaml' is not expected". Returns nullopt if the
-/// argument does not end with .yaml or .yml, or if the command takes no spec or several.
+/// Returns the message about a second spec for a command that takes only one: "`dlrun run` takes
+/// one spec, so 'b.yaml' is not expected". argument: the word that the parser refused. Returns
+/// nullopt if the argument does not end with .yaml or .yml, or if the command takes no spec or
+/// several.
 [[nodiscard]] std::optional<std::string> second_spec_text(const CommandTable& table,
                                                           const std::string& command,
                                                           const std::string& argument);
 
-/// Returns the message for a command line that the parser refused. Names the unknown command or
-/// the first unknown option; otherwise returns the parser's own message. is_command_known: the
+/// Returns the message for a command line that the parser refused: a message about the unknown
+/// command or the first unknown option, or else `message`, the parser's own. is_command_known: the
 /// parser knows the command. table: the commands that the parser knows.
 [[nodiscard]] std::string refused_command_line_text(const CommandTable& table,
                                                     bool is_command_known,

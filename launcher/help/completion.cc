@@ -44,7 +44,7 @@ SetOptionCompletions completions_of_set_option() {
     if (!row.is_supported()) continue;
     const std::string key(row.path);
     const ValueTraits traits = traits_of(row);
-    completions.keys.push_back(key + (traits.has_entries ? "." : "="));
+    completions.keys.push_back(key + (traits.has_settable_entries ? "." : "="));
     if (row.format == Format::kChoice)
       completions.values.emplace_back(key, std::string(row.choices));
     if (traits.is_switch || row.format == Format::kTextOrSwitch) switches.push_back(key);

@@ -73,7 +73,8 @@ std::string lines_of(const CommandHelp& command) {
   if (command.has_positional("RUN")) text += line_start + " -a '(__dlrun_runs)'\n";
   if (command.has_positional("KEY"))
     text += line_start + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
-  // If the first positional has a fixed set of values, the other positionals come after it.
+  // If the first positional has a fixed set of values, fish offers values for the other positionals
+  // only after one of the set.
   const std::string seen = fmt::format("__fish_seen_subcommand_from {}", join(words, " "));
   const auto line_start_if = [&](std::string_view condition) {
     return words.empty() ? line_start

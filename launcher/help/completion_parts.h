@@ -28,8 +28,8 @@ enum class ValueKind { kNothing, kValue, kPath, kKeyAndValue, kSite };
 struct SetOptionCompletions {
   /// Each key ends with '=', or with '.' if a name that the user chooses comes next.
   std::vector<std::string> keys;
-  std::vector<std::pair<std::string, std::string>>
-      values;             ///< keys ("a|b"), and their values, with blanks between the values
+  /// Keys ("a|b"), and the values that they accept ("x y").
+  std::vector<std::pair<std::string, std::string>> values;
   std::string path_keys;  ///< keys whose value is a path ("a|b")
 };
 [[nodiscard]] SetOptionCompletions completions_of_set_option();

@@ -28,8 +28,8 @@ using Json = nlohmann::ordered_json;
   json["default"] = text_or_null(row.fallback);
   json["range"] = text_or_null(description.range);
   json["makes"] = text_or_null(description.makes);
-  json["value"] = text_or_null(row.example);            // the value alone
-  json["example"] = text_or_null(description.example);  // the value below its key
+  json["value"] = text_or_null(row.example);            // the example's value without its key
+  json["example"] = text_or_null(description.example);  // the same value with its key, as YAML
   return json;
 }
 
@@ -54,8 +54,8 @@ using Json = nlohmann::ordered_json;
   return key == "launch.agent"_key || key == "code.snapshot"_key || key == "submit.via"_key;
 }
 
-/// Puts *** in place of the values of variables that are named like secrets, and masks tokens and
-/// passwords in other values and in the arguments of --set that the origins show.
+/// Writes *** instead of the value of each variable that is named like a secret. Masks tokens and
+/// passwords in all other values, and in the arguments of --set, which the origins show.
 void mask_secret_values(std::vector<ExplainedValue>& rows) {
   for (ExplainedValue& row : rows) {
     const auto vars = row.key.find("vars.");
@@ -73,15 +73,16 @@ void mask_secret_values(std::vector<ExplainedValue>& rows) {
 /// another key, and defaults.
 void add_chosen_values(const LoadedSpec& loaded, const LaunchPlan& plan,
                        std::vector<ExplainedValue>& rows) {
-  const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
+  const auto add = [&](std::string_view key, std::string_view value, std::string_view decided_by) {
     if (std::any_of(rows.begin(), rows.end(),
                     [&](const ExplainedValue& row) { return row.key == key; }))
       return;
-    const bool is_default = by.empty() || by == key;
-    const Origin origin{Origin::Kind::kDefault, is_default ? "" : std::string(by), 0, 0};
+    const bool is_default = decided_by.empty() || decided_by == key;
+    const Origin origin{Origin::Kind::kDefault, is_default ? "" : std::string(decided_by), 0, 0};
     rows.push_back({std::string(key), yaml_of(value), origin,
-                    is_default ? "default" : fmt::format("from {}", by)});
+                    is_default ? "default" : fmt::format("from {}", decided_by)});
   };
+  // If a key decides an option, the option's comment is the name of this key.
   for (const PlannedOption& directive : plan.directives) {
     if (const KeyRow* row = find_sbatch_key(directive.option))
       add(row->path, directive.value.value_or("true"), directive.comment);
@@ -164,7 +165,7 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ExplainedValue& row) { return row.key == key; });
   };
-  const auto add = [&](std::string key, std::string_view value, const std::string& by,
+  const auto add = [&](std::string key, std::string_view value, const std::string& decided_by,
                        Origin::Kind origin_kind) {
     if (has_row(key)) return;
     const Origin origin{origin_kind,
@@ -172,9 +173,9 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
                         : origin_kind == Origin::Kind::kPreset ? loaded.preset.source
                                                                : std::string(),
                         0, 0};
-    rows.push_back({std::move(key),
-                    Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
-                    origin.source.empty() ? by : fmt::format("{} ({})", by, origin.source)});
+    rows.push_back(
+        {std::move(key), Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
+         origin.source.empty() ? decided_by : fmt::format("{} ({})", decided_by, origin.source)});
   };
   for (const PlannedVariable& variable : plan.prologue.vars)
     add("environment.vars." + variable.name, variable.value, variable.comment,

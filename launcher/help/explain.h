@@ -31,8 +31,8 @@ struct ExplainedValue {
   std::string origin_text;  ///< `origin`, for people
 };
 
-/// Returns the values from the layers of the spec (see load_spec()), then those that the site
-/// file and the preset add to the script, then those that dlrun chose. Masks secrets: *** replaces
+/// Returns the values from the layers of the spec (see load_spec()), then those that the site file
+/// and the preset add to the script, then those that dlrun chose. Masks secrets: *** replaces
 /// the value of a variable that is named like a secret, and "..." replaces tokens and passwords in
 /// other values. plan: the plan of the same spec.
 [[nodiscard]] std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded,

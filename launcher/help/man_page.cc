@@ -78,7 +78,7 @@ job id, a path, or
 
 constexpr std::string_view kEnvironment[][2] = {
     {"DLRUN_HOST", "The host on which the commands run, over ssh, if -H is not given."},
-    {"DLRUN_SITE", "The name of the site, if the spec names none."},
+    {"DLRUN_SITE", "The name of the site, if the spec does not set the key `site`."},
     {"DLRUN_RUNS",
      "The folder for run directories, if --runs is not given; the default is the folder of the "
      "site, else ./runs."},
@@ -121,7 +121,6 @@ constexpr std::string_view kExitStatus[][2] = {
                      [&option](const OptionHelp& one) { return one.names == option.names; });
 }
 
-/// Returns true if every command has the option, too.
 [[nodiscard]] bool every_command_has(const CommandTable& table, const OptionHelp& option) {
   return std::all_of(table.commands.begin(), table.commands.end(),
                      [&option](const CommandHelp& command) { return has_option(command, option); });

@@ -7,8 +7,8 @@
 
 namespace dlrun {
 
-/// Returns the page in the `man` macros of roff. Contains no date, so that the bytes are equal on
-/// every machine.
+/// Returns the page in the `man` macros of roff. The page has no date, so that its bytes are equal
+/// on every machine.
 [[nodiscard]] std::string man_page(const CommandTable& table);
 
 }  // namespace dlrun

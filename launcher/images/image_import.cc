@@ -11,11 +11,11 @@ namespace dlrun {
 namespace {
 
 struct RegistryAnswer {
-  /// The current digest of the name; empty if this version of enroot cannot query digests, or if
-  /// the registry does not answer.
+  /// The digest of the image that the registry has under this name now; empty if this version of
+  /// enroot cannot query digests, or if the registry does not answer.
   std::string digest;
-  std::string connection_error;  ///< curl's error if enroot reports that the registry did not
-                                 ///< answer; otherwise empty
+  /// curl's error if enroot reports that the registry did not answer; otherwise empty.
+  std::string connection_error;
 };
 
 /// Returns curl's error in the output of enroot if the host was not found or did not answer;

@@ -60,8 +60,8 @@ class ImageStore {
   /// Returns all images, sorted by name. Skips damaged entries and entries without a file.
   [[nodiscard]] Result<std::vector<StoredImage>> list() const;
 
-  /// Creates the folder, then waits for the lock on this name, which other processes hold while
-  /// they import the image. Nodes share the lock if the file system supports that. Closing the
+  /// Creates the folder, and waits until no other process imports the image of this name. Then
+  /// takes the lock on the name. Nodes share the lock if the file system supports that. Closing the
   /// descriptor releases the lock. Fails with kIo if the folder or the lock file cannot be created.
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.

@@ -23,8 +23,8 @@ struct Directive {
   std::optional<std::string> value;
 };
 
-/// Returns the full name of an abbreviated option, as sbatch does. Returns the name itself if it is
-/// a full name, or if no key or several keys have an option that starts with it.
+/// Returns the full name of an option: sbatch accepts abbreviated names. Returns the name itself if
+/// it is a full name, or if no key or several keys have an option that starts with it.
 std::string full_name(const std::string& name) {
   if (find_sbatch_key(name) != nullptr || find_sbatch_option_row(name) != nullptr) return name;
   std::vector<std::string_view> found;

@@ -16,8 +16,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the position in the key table of the row for a path: the row of the key, or of the map
-/// that has the path as an entry.
+/// Returns the position of a path's row in the key table: the row of the key, or of the map that
+/// has the path as an entry.
 std::size_t position_in_table(std::string_view path) {
   const auto rows = spec_keys();
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -29,15 +29,15 @@ std::size_t position_in_table(std::string_view path) {
 
 /// Prints the sections of a path that the previous path does not share.
 void print_sections(YamlPage& page, std::span<const std::string_view> parts,
-                    std::span<const std::string_view> before) {
+                    std::span<const std::string_view> previous) {
   bool is_shared = true;
   for (std::size_t depth = 0; depth + 1 < parts.size(); ++depth) {
-    is_shared = is_shared && depth + 1 < before.size() && before[depth] == parts[depth];
+    is_shared = is_shared && depth + 1 < previous.size() && previous[depth] == parts[depth];
     if (is_shared) continue;
     if (depth == 0) {
       page.begin_section(parts[depth]);
     } else {
-      page.row(fmt::format("{:{}}{}:", "", 2 * depth, parts[depth]));
+      page.add_line(fmt::format("{:{}}{}:", "", 2 * depth, parts[depth]));
     }
   }
 }
@@ -70,15 +70,15 @@ std::string ImportedKeys::yaml() const {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   YamlPage page;
-  std::vector<std::string_view> before;
+  std::vector<std::string_view> previous;
   for (const auto& [position, key] : order) {
     const auto parts = split(key->path, '.');
-    print_sections(page, parts, before);
+    print_sections(page, parts, previous);
     std::string comment = key->comment;
     if (comment.empty() && key->line > 0) comment = fmt::format("line {}", key->line);
-    page.row(fmt::format("{:{}}{}: {}", "", 2 * (parts.size() - 1), parts.back(), key->yaml),
-             comment);
-    before = parts;
+    page.add_line(fmt::format("{:{}}{}: {}", "", 2 * (parts.size() - 1), parts.back(), key->yaml),
+                  comment);
+    previous = parts;
   }
   return page.take();
 }
@@ -171,7 +171,7 @@ bool is_variable_of_rank(std::string_view name) {
   return std::find(kOfRank.begin(), kOfRank.end(), name) != kOfRank.end();
 }
 
-std::optional<std::string> text_of_job(const ShellWord& word, const ImportState& state) {
+std::optional<std::string> job_text_of(const ShellWord& word, const ImportState& state) {
   if (word.is_complex) return std::nullopt;
   std::string text;
   for (const ShellPart& part : word.parts) {

@@ -18,11 +18,11 @@ namespace dlrun {
 /// The reason why the meaning of a command is not certain; nullopt: the meaning is certain.
 using ImportObstacle = std::optional<std::string>;
 
-/// A remark on a line of the script: the spec does not have the line, or has it in another form, or
-/// has it with something that the user should change, such as a secret (is_in_spec).
+/// A remark on a line of the script: the reason why the spec does not have the line or has it in
+/// another form, or a warning about a line that the spec has (is_in_spec).
 struct ImportRemark {
   std::size_t line = 0;
-  std::size_t last_line = 0;  ///< the last line of a block; otherwise 0
+  std::size_t last_line = 0;  ///< for a block of lines: its last line; otherwise 0
   std::string source;         ///< the line, without the values of secrets
   std::string reason;
   /// True: the spec has the line as it is, or with the values of its variables. The remark is then
@@ -60,7 +60,7 @@ class ImportedKeys {
 /// ScriptVariable::job_text. A script never contains this character.
 inline constexpr char kVariableMark = '\x01';
 
-/// Returns the text as YAML. Variables between two kVariableMark become ${NAME}.
+/// Returns the text as YAML. A name between two kVariableMark becomes ${NAME}.
 [[nodiscard]] std::string yaml_with_variables(std::string_view text);
 
 /// A variable that the script or Slurm sets.
@@ -92,8 +92,9 @@ struct ImportState {
   /// The program that the user gives instead of the script's; empty: the script's program.
   std::vector<std::string> given_program;
   std::vector<std::string> modules, module_folders, secret_names;
+  /// The line that added the first item to the list; 0: none.
   std::size_t modules_line = 0, module_folders_line = 0, secrets_line = 0;
-  /// The script sets variables such as MASTER_ADDR, which a preset of torch.distributed sets, too.
+  /// The script sets a variable that the presets of torch.distributed set, such as MASTER_ADDR.
   bool sets_torch_variables = false;
 
   /// The words of launch.command, with blanks between them.
@@ -121,7 +122,7 @@ struct ImportState {
 
 /// Returns the word as text in the form of ScriptVariable::job_text; nullopt if the word's value is
 /// not known, or if the ranks may have different values.
-[[nodiscard]] std::optional<std::string> text_of_job(const ShellWord& word,
+[[nodiscard]] std::optional<std::string> job_text_of(const ShellWord& word,
                                                      const ImportState& state);
 /// Returns true for a variable of Slurm or the shell whose value in a rank differs from its value
 /// in the script.
@@ -162,8 +163,8 @@ enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 /// state.given_program has a program, only the launcher and its options are from the command.
 [[nodiscard]] ImportObstacle import_launch(const ShellCommand& command, ImportState& state);
 /// Sets launch.command to the words, and launch.preset to `preset`. Keeps the words in
-/// state.command_text.
-/// line: the line that determines the preset, and the words unless state.given_program has them.
+/// state.command_text. line: the line of the script that determines the preset. The words are from
+/// the same line if state.given_program is empty.
 void set_command_and_preset(const std::vector<std::string>& words, std::string_view preset,
                             std::size_t line, ImportState& state);
 /// Returns the preset of a program that srun starts: torch if the script sets the variables of

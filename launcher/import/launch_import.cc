@@ -140,7 +140,8 @@ std::string unknown_variable_text(const ShellWord& word, const ImportState& stat
   return "";
 }
 
-/// Adds the variables of the word to state.variables_of_program, and those in their values.
+/// Adds the variables of the word, and the variables in their values, to
+/// state.variables_of_program.
 void add_variables_of_program(const ShellWord& word, ImportState& state) {
   for (const std::string& name : variables_in(word)) {
     state.variables_of_program.insert(name);
@@ -154,14 +155,14 @@ void add_variables_of_program(const ShellWord& word, ImportState& state) {
 
 /// Sets launch.command to the words of the program, with `before` in front. If only the job knows
 /// some words, sets it to a shell line that has the same variables. Returns the reason if not even
-/// this is possible. If state.given_program has a program, sets launch.command to this one.
+/// this is possible. If state.given_program is not empty, sets launch.command to it.
 ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::string> before,
                            std::string_view preset, std::size_t line, ImportState& state) {
   if (!state.given_program.empty()) {
     set_command_and_preset(state.given_program, preset, line, state);
     return std::nullopt;
   }
-  if (words.empty()) return "it names no program";
+  if (words.empty()) return "it starts no program";
   std::vector<std::string> all = before;
   bool is_known = true;
   for (const ShellWord& word : words) {
@@ -221,8 +222,8 @@ ImportObstacle import_mpirun(const ShellCommand& command, std::size_t from, std:
 }
 
 /// Adds a remark if the script starts the program once and the spec starts it several times.
-/// variable: the variable of Slurm whose value is the number of starts with the spec. unit: the
-/// noun for this number in the remark, such as "ranks".
+/// variable: Slurm's variable that tells how often the spec starts the program. unit: the noun for
+/// this number in the remark, such as "ranks".
 void remark_on_starts(const ShellCommand& command, const char* variable, std::string_view unit,
                       ImportState& state) {
   const auto known = state.variables.find(variable);
@@ -269,7 +270,7 @@ bool is_program(std::span<const std::string> words) {
 /// Returns the obstacle if the command has more than the program, such as a pipe or a redirected
 /// input, and the spec cannot express this. Accepts a redirected output and pipes to `tee`.
 ImportObstacle obstacle_around_program(const ShellCommand& command) {
-  if (command.is_joined)
+  if (command.has_complex_operator)
     return "it is joined with other commands, runs in the background, or has a parenthesis or a "
            "here-document";
   if (command.tail.find('<') != std::string::npos) return "its standard input is redirected";

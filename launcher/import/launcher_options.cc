@@ -167,9 +167,9 @@ LauncherOptionReader::Option LauncherOptionReader::take_option_word() {
 
 std::optional<std::string> LauncherOptionReader::value_of(ShellWord word,
                                                           std::string_view name) const {
-  // In an option such as --container-mounts, $PWD becomes `.`, because the job starts in the spec's
-  // folder. The arguments of the program are not read here: they keep $PWD, because a container may
-  // start the program in another folder.
+  // In --container-mounts, $PWD becomes `.`, because the job starts in the spec's folder. The
+  // arguments of the program are not read here: they keep $PWD, because a container may start the
+  // program in another folder.
   for (ShellPart& part : word.parts) {
     const bool is_start_folder =
         part.is_variable && (part.text == "PWD" || part.text == "SLURM_SUBMIT_DIR");

@@ -20,9 +20,9 @@ class LauncherOptionReader {
       : command_(command), state_(state), at_(from) {}
 
   /// Read all options and set keys. Return a reason if an option is not known (the words after it
-  /// could be its values), lacks its value, or is a word that only the job knows.
-  /// read_srun_options() accepts an unknown option with its value in the same word, such as
-  /// --NAME=VALUE.
+  /// could be its values) or lacks its value. read_srun_options() also returns a reason for short
+  /// options that share a word with a variable, such as -n$N, and accepts an unknown option with
+  /// its value in the same word, such as --NAME=VALUE.
   [[nodiscard]] ImportObstacle read_srun_options();
   [[nodiscard]] ImportObstacle read_mpirun_options();
   /// is_module: set to true if torchrun starts a Python module (-m). is_without_python: set to true

@@ -36,8 +36,8 @@ std::optional<std::vector<std::string>> texts_from(const ShellCommand& command, 
   return texts;
 }
 
-/// Appends the words from `first` on. Sets `line` to the line of the command, unless an earlier
-/// command has set it.
+/// Appends the items of `from`, starting with number `first`. Sets `line` to the line of the
+/// command, unless an earlier command has set it.
 void add_all(std::vector<std::string>& to, std::size_t& line, std::size_t line_of_command,
              const std::vector<std::string>& from, std::size_t first) {
   if (line == 0) line = line_of_command;
@@ -132,8 +132,8 @@ struct AssignedVariable {
   std::vector<std::string> variables_used{};  ///< the names of the variables in the value
 };
 
-/// Puts a variable of the job's programs into the keys. Adds a remark instead if the variable gets
-/// no key.
+/// Sets the key of a variable that the job's programs get. Adds a remark instead if the variable
+/// gets no key.
 void export_variable(const ShellCommand& command, const AssignedVariable& variable,
                      ImportState& state) {
   const auto& [name, value, is_secret, variables_used] = variable;
@@ -165,7 +165,8 @@ bool import_secret_setenv(const ShellCommand& command, ImportState& state) {
   return true;
 }
 
-/// Returns the text of a value without the variables of the job in it. A variable is no password.
+/// Returns the value without the job's variables in it: only the rest of the text can be a
+/// password.
 std::string without_job_variables(const std::string& job_text) {
   std::string text;
   const auto parts = split(job_text, kVariableMark);
@@ -188,7 +189,7 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
     const ShellWord& word = command.words[i];
     if (auto assignment = assignment_of(word)) {
       auto value = expanded_text(assignment->value, state);
-      auto job_text = value ? std::nullopt : text_of_job(assignment->value, state);
+      auto job_text = value ? std::nullopt : job_text_of(assignment->value, state);
       const bool is_secret =
           state.has_secret(assignment->name) ||
           is_secret_variable(assignment->name,
@@ -231,8 +232,9 @@ std::string yaml_list(const std::vector<std::string>& items) {
   return "[" + join(texts, ", ") + "]";
 }
 
-/// Adds a remark on each of state.job_assignments: launch.command computes the value, or does not
-/// need it, because the program has no such argument, or dlrun sets the launcher's option.
+/// Adds a remark on each of state.job_assignments. If an argument of the program needs the
+/// variable, launch.command computes the value. Otherwise only an option of the launcher can need
+/// it, and dlrun sets such an option itself.
 void remark_on_job_assignments(ImportState& state) {
   auto needed = state.variables_of_program;
   // A value may need variables that earlier lines set.

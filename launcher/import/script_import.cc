@@ -46,11 +46,11 @@ Result<> check_script(const ImportRequest& import) {
                 "spec.yaml), or submit the script itself: dlrun submit {}",
                 printable(import.script_name), printable(import.script_name));
   }
-  if (const auto het = line_of_part_separator(import.script)) {
+  if (const auto separator_line = line_of_part_separator(import.script)) {
     return fail(Errc::kInvalid,
                 "{}:{}: dlrun cannot import a heterogeneous job; write a spec with a component for "
                 "each part (docs/components.md)",
-                printable(import.script_name), *het);
+                printable(import.script_name), *separator_line);
   }
   return {};
 }
@@ -59,7 +59,7 @@ Result<> check_script(const ImportRequest& import) {
 /// Returns nullopt if a value is not known, or if the shell might change or split it.
 std::optional<std::string> word_with_values(const ShellWord& word, const ImportState& state) {
   if (word.is_literal()) return word.source;
-  const auto text = text_of_job(word, state);
+  const auto text = job_text_of(word, state);
   if (!text || text->empty() || text->find_first_of(" *?[\t\n") != std::string::npos)
     return std::nullopt;
   std::string shown;
@@ -78,7 +78,7 @@ std::optional<std::string> word_with_values(const ShellWord& word, const ImportS
 /// Returns the command as a line that does not need the variables of the script; "" if the command
 /// uses none of them, or if such a line is not certain.
 std::string line_with_values(const ShellCommand& command, const ImportState& state) {
-  if (command.is_joined || !command.tail.empty()) return "";
+  if (command.has_complex_operator || !command.tail.empty()) return "";
   bool has_script_variable = false;
   std::vector<std::string> words;
   for (const ShellWord& word : command.words) {
@@ -102,7 +102,7 @@ std::string reason_of(const ShellCommand& command, bool is_after_launch, const I
   if (first == "module" || first == "ml")
     return "environment.modules runs purge, use and load in this order, once, at the start of the "
            "job";
-  if (first == "cd") return "the job starts in the spec's folder; slurm.chdir names another one";
+  if (first == "cd") return "the job starts in the spec's folder; slurm.chdir sets another one";
   if (first == "set" || first == "exit" || first == "wait")
     return "the script that dlrun writes ends at its first error, and waits for the ranks";
   if (is_after_launch)
@@ -155,9 +155,9 @@ tl::unexpected<Error> no_program_error(const ImportRequest& import, std::size_t 
 Result<const ShellCommand*> launch_of(const ImportRequest& import,
                                       const std::vector<Candidate>& candidates) {
   if (!import.command.empty()) {
-    const bool is_only_one = candidates.size() == 1 && !candidates.front().command->is_nested &&
-                             candidates.front().launcher != Launcher::kProgram;
-    return is_only_one ? candidates.front().command : nullptr;
+    const bool is_usable = candidates.size() == 1 && !candidates.front().command->is_nested &&
+                           candidates.front().launcher != Launcher::kProgram;
+    return is_usable ? candidates.front().command : nullptr;
   }
   if (candidates.empty())
     return no_program_error(import, 0, "no line starts a program in a way that dlrun recognises");
@@ -166,7 +166,7 @@ Result<const ShellCommand*> launch_of(const ImportRequest& import,
     for (const Candidate& one : candidates) lines.push_back(fmt::format("{}", one.command->line));
     return no_program_error(
         import, 0,
-        fmt::format("the lines {} start programs, and a spec has one", join(lines, ", ")));
+        fmt::format("the lines {} start programs, and a spec starts only one", join(lines, ", ")));
   }
   const ShellCommand* command = candidates.front().command;
   if (command->is_nested)
@@ -217,8 +217,8 @@ void remark_on_slurm_variables(const ShellCommand& launch, ImportState& state) {
       launch.line, launch.source,
       fmt::format("{} {} empty under `dlrun run`, where no Slurm sets variables{}",
                   join(names, ", "), names.size() == 1 ? "is" : "are",
-                  has_job_id ? "; in place of the job's id, $DLRUN_RUN, the folder of the run, is "
-                               "set there, too ($${DLRUN_RUN} in the spec)"
+                  has_job_id ? "; in place of the job's id, you can use the folder of the run, "
+                               "$DLRUN_RUN ($${DLRUN_RUN} in the spec)"
                              : ""));
   state.remarks.back().is_in_spec = true;
 }
@@ -254,9 +254,9 @@ bool import_only_launcher(const ImportRequest& import, const ShellCommand& comma
   return !obstacle;
 }
 
-/// Reads the command that starts the ranks. If the meaning of the command is not certain: returns
-/// false if the user gives a program after `--`, because another line may start the ranks, and
-/// fails with kInvalid otherwise.
+/// Reads the command that starts the ranks. If the meaning of the command is not certain, returns
+/// false for a user who gives a program after `--` (another line may start the ranks), and fails
+/// with kInvalid for a user who gives none.
 Result<bool> read_launch(const ImportRequest& import, const ShellCommand& command,
                          ImportState& state) {
   if (!import.command.empty()) return import_only_launcher(import, command, state);
@@ -281,7 +281,7 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
   for (const ShellCommand& command : commands) {
     if (&command == launch) {
       DLRUN_TRY_ASSIGN(is_after_launch, read_launch(import, command, state));
-    } else if (command.is_nested || command.is_joined || is_after_launch ||
+    } else if (command.is_nested || command.has_complex_operator || is_after_launch ||
                !import_preparation(command, state)) {
       if (!is_after_launch) mark_variables_unknown(command, state);
       remark_on(command, previous,
@@ -340,9 +340,9 @@ std::string remarks_text(const ImportRequest& import, const std::vector<ImportRe
 std::string spec_text(const ImportRequest& import, ImportState& state) {
   std::stable_sort(state.remarks.begin(), state.remarks.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });
-  return fmt::format("# Made from {} by dlrun init. Comments name the lines of the script.\n{}{}",
-                     printable(import.script_name), state.keys.yaml(),
-                     remarks_text(import, state.remarks));
+  return fmt::format(
+      "# Made from {} by dlrun init. The comments refer to the lines of the script.\n{}{}",
+      printable(import.script_name), state.keys.yaml(), remarks_text(import, state.remarks));
 }
 
 /// Returns the key that an error is about if the import has set this key; nullopt otherwise. For an

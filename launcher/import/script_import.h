@@ -13,7 +13,7 @@ namespace dlrun {
 struct ImportRequest {
   /// The script's name as the user gave it, and its text.
   std::string script_name, script;
-  /// The site to write into the spec; empty: the spec names no site.
+  /// The site to write into the spec; empty: none.
   std::string site;
   /// The program and its arguments. Empty: those of the script.
   std::vector<std::string> command;
@@ -24,8 +24,8 @@ struct ImportRequest {
 
 struct ImportedSpec {
   std::string spec;  ///< the text of the spec; it loads without errors
-  /// A warning with its place in the script for each line or block that did not become a key, that
-  /// became a key in another form, or that has a secret.
+  /// A warning for each line or block of the script that did not become a key, that became a key in
+  /// another form, or that has a secret.
   std::vector<Diagnostic> remarks;
   std::vector<Diagnostic> warnings;  ///< the warnings of the new spec
 };

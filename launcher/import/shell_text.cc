@@ -37,15 +37,15 @@ class WordReader {
   }
   void skip(std::size_t characters) { at_ = std::min(at_ + characters, text_.size()); }
   void skip_to(std::size_t position) { at_ = std::min(position, text_.size()); }
-  /// Skips blanks and continued lines.
+  /// Skips blanks, and each backslash that continues a line, with the newline after it.
   void skip_blanks() {
     while (peek() == ' ' || peek() == '\t' || (peek() == '\\' && peek(1) == '\n'))
       skip(peek() == '\\' ? 2 : 1);
   }
   void skip_line() { skip_to(text_.find('\n', at_)); }
 
-  /// Reads the word at the position, which must be at its first character. Returns nullopt if a
-  /// quote or a bracket is not closed.
+  /// Reads the word that begins at the position. Returns nullopt if a quote or a bracket is not
+  /// closed.
   [[nodiscard]] std::optional<ShellWord> read_word() {
     word_ = {};
     const std::size_t start = at_;
@@ -83,7 +83,7 @@ class WordReader {
     }
     if (c == '~' && (is_first || is_at_assigned_value()) &&
         (peek(1) == '/' || is_word_end(peek(1)))) {
-      word_.parts.push_back({"HOME", true, true});  // HOME is one word even if it has blanks
+      word_.parts.push_back({"HOME", true, true});  // the shell does not split this value at blanks
       skip(1);
       return true;
     }
@@ -252,9 +252,9 @@ class CommandReader {
       return true;
     }
     const bool is_doubled = reader_.peek(1) == c;
-    if ((c == '&' || c == '|') && is_doubled) command_.is_joined = true;
+    if ((c == '&' || c == '|') && is_doubled) command_.has_complex_operator = true;
     if (c == '&' && !is_doubled && reader_.peek(1) != '>' && !is_after_redirection())
-      command_.is_joined = true;
+      command_.has_complex_operator = true;
     if (c == '<' && is_doubled && reader_.peek(2) != '<') return read_here_document();
     if (command_.tail.empty()) {
       tail_start_ = reader_.position() - drop_descriptor();
@@ -270,9 +270,9 @@ class CommandReader {
     return at > 0 && (script_[at - 1] == '>' || script_[at - 1] == '<');
   }
 
-  /// Removes the number of a descriptor, as in "2>file", from the words, and returns the number of
-  /// its digits. Returns 0 if there is no descriptor. The shell takes a number as a descriptor only
-  /// if it stands directly before the operator.
+  /// Removes the last word if it is a descriptor, such as the 2 in "2>file", and returns how many
+  /// digits it has. Returns 0 if it is no descriptor. The shell takes a number as a descriptor only
+  /// if the number stands directly before the operator.
   std::size_t drop_descriptor() {
     if (command_.words.empty()) return 0;
     const std::string& last = command_.words.back().source;
@@ -289,7 +289,7 @@ class CommandReader {
   }
 
   void read_parenthesis(char c) {
-    command_.is_joined = true;
+    command_.has_complex_operator = true;
     const bool has_words = !command_.words.empty();
     if (c == '(' && reader_.peek(1) == ')' && command_.words.size() == 1) {
       has_function_head_ = true;
@@ -310,7 +310,7 @@ class CommandReader {
   }
 
   bool read_here_document() {
-    command_.is_joined = true;
+    command_.has_complex_operator = true;
     reader_.skip(2);
     const bool is_indented = reader_.peek() == '-';
     if (is_indented) reader_.skip(1);
@@ -360,26 +360,27 @@ class CommandReader {
     begin_command();
   }
 
-  /// Updates the depth of blocks by the words that begin the command.
+  /// Updates depth_ and case_depth_ from the words at the start of the command.
   void follow_blocks() {
     constexpr std::array<std::string_view, 6> kOpen{"if",  "while", "until",
                                                     "for", "case",  "select"};
     constexpr std::array<std::string_view, 3> kClose{"fi", "done", "esac"};
-    constexpr std::array<std::string_view, 5> kBetween{"then", "do", "else", "elif", "!"};
+    constexpr std::array<std::string_view, 5> kBeforeCommand{"then", "do", "else", "elif", "!"};
     const bool was_nested = depth_ > 0;
     std::size_t at = 0;
     bool has_keyword = false;
     while (at < command_.words.size()) {
       const std::string& word = command_.words[at].source;
-      const bool is_open = is_among(kOpen, word) || word == "{" || word == "function";
-      if (is_open && word != "function") ++depth_;
+      const bool begins_block = is_among(kOpen, word) || word == "{" || word == "function";
+      if (begins_block && word != "function") ++depth_;
       if (is_among(kClose, word) || word == "}") leave_block();
       if (word == "case") ++case_depth_;
       if (word == "esac" && case_depth_ > 0) --case_depth_;
-      has_keyword = has_keyword || is_open || is_among(kClose, word) || word == "}" ||
-                    is_among(kBetween, word);
+      has_keyword = has_keyword || begins_block || is_among(kClose, word) || word == "}" ||
+                    is_among(kBeforeCommand, word);
       if (word == "for" || word == "case" || word == "select") break;
-      if (!is_open && !is_among(kBetween, word) && !(at == 0 && has_function_head_)) break;
+      if (!begins_block && !is_among(kBeforeCommand, word) && !(at == 0 && has_function_head_))
+        break;
       at += word == "function" ? 2 : 1;
     }
     has_function_head_ = false;
@@ -418,7 +419,8 @@ class CommandReader {
   std::size_t depth_ = 0;                     ///< of blocks
   std::size_t case_depth_ = 0;          ///< of blocks of `case`, in which a pattern ends with ')'
   std::vector<bool> open_parentheses_;  ///< for each open one: true if it begins a subshell
-  bool has_function_head_ = false, is_lost_ = false;
+  bool has_function_head_ = false;      ///< the present command begins with NAME()
+  bool is_lost_ = false;                ///< the reader has lost track of the blocks
   /// The delimiters of here-documents, and true for those whose lines may begin with tabs (<<-).
   std::vector<std::pair<std::string, bool>> here_documents_;
 };

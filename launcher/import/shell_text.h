@@ -1,7 +1,7 @@
 #pragma once
 // Reads a shell script as text, without running it: its commands, their words, and the parts of a
-// word that the shell would replace. A part that this reader does not understand is marked, so that
-// no caller takes it for plain text.
+// word that the shell would replace. ShellWord::is_complex is true for a word that this reader does
+// not understand, so that no caller takes the word for plain text.
 
 #include <cstddef>
 #include <string>
@@ -39,9 +39,8 @@ struct ShellCommand {
   std::vector<ShellWord> words;  ///< the words before the first operator
   /// The text from the first operator on, such as a redirection or a pipe; empty if there is none.
   std::string tail;
-  /// True if && or || or & connects the command with others, or if it has a parenthesis or a
-  /// here-document.
-  bool is_joined = false;
+  /// True if the command has &&, ||, &, a parenthesis or a here-document (<<).
+  bool has_complex_operator = false;
   /// True inside a condition, a loop, a function or a subshell, and after the reader has lost
   /// track.
   bool is_nested = false;

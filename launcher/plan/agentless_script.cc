@@ -53,7 +53,7 @@ export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
 )sh";
 
 /// Converts a template to sh text in double quotes. The template's fields must be valid. In the
-/// template, two equal braces stand for one, as in preset files.
+/// template, "{{" stands for "{" and "}}" for "}", as in preset files.
 std::string shell_word_of_template(std::string_view text, std::string_view nproc_per_node) {
   std::string word = "\"";
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -92,17 +92,17 @@ std::string agentless_task_text(const LaunchPlan& plan) {
     task.line("export " + variable.name + "=" + shell_word_of_template(variable.value, nproc),
               variable.comment);
   }
-  std::string last = "exec";
+  std::string exec_line = "exec";
   for (const auto& option : plan.rank_options) {
     if (option.option == "--word")
-      last += " " + shell_word_of_template(option.value.value_or(""), nproc);
+      exec_line += " " + shell_word_of_template(option.value.value_or(""), nproc);
   }
   std::string text(kPortChoiceText);
   text += "# launch.agent: false. What each task does before it becomes the program.\n";
   text += "read -r -d '' dlrun_task <<'SH' || true\n";
   text += kTaskVariablesText;
   text += task.take();
-  text += last + " \"$@\"\nSH\n";
+  text += exec_line + " \"$@\"\nSH\n";
   return text;
 }
 

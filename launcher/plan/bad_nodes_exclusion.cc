@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the nodes that an option of the script names. Fails with kInvalid for a list that cannot
-/// be parsed, and for a file of names ("--exclude=./bad"), to which no nodes can be added.
+/// Returns the nodes in the value of an option of the script. Fails with kInvalid if the value
+/// cannot be parsed, or if it is the path of a file with nodes ("--exclude=./bad").
 Result<std::vector<std::string>> nodes_of_option(std::string_view script,
                                                  std::string_view long_name,
                                                  std::string_view short_name) {

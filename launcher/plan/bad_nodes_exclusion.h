@@ -14,14 +14,14 @@ namespace dlrun {
 /// The bad nodes to exclude, and the bad nodes that the job may still get.
 struct BadNodesExclusion {
   std::vector<BadNode> excluded;
-  std::vector<BadNode> wanted;  ///< bad nodes that --nodelist names; they are not excluded
-  /// The value of --exclude: the nodes that the script excludes itself, and `excluded`. Empty if
+  std::vector<BadNode> wanted;  ///< bad nodes in --nodelist; they are not excluded
+  /// The value of --exclude: the nodes of the script's own --exclude, and `excluded`. Empty if
   /// `excluded` is empty.
   std::string value;
 };
 
 /// Decides which of the remembered nodes to exclude. `script`: the job's script, whose #SBATCH
-/// lines may have --exclude and --nodelist. The result includes the nodes of the script's
+/// lines may have --exclude and --nodelist. The result's `value` includes the nodes of the script's
 /// --exclude, because --exclude on sbatch's command line replaces the option in the script.
 /// `cluster`: the job's cluster; empty: unknown. Ignores a node that was remembered on another
 /// cluster, unless one of the two clusters is unknown. Fails with kInvalid if a node list of the

@@ -19,9 +19,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the index of the script in a command such as `python -u train.py`: the first argument
-/// after the program that ends with .py or .sh. Returns 0 if there is none, or if -c or -m precedes
-/// it.
+/// Returns the index of the script in a command such as `python -u train.py`: the index of the
+/// first argument that ends with .py or .sh. Returns 0 if there is no such argument, or if -c or -m
+/// precedes it.
 [[nodiscard]] std::size_t index_of_script(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
@@ -30,7 +30,7 @@ namespace {
   return 0;
 }
 
-/// Returns "; did you mean 'train.py'?" if the folder of the missing file has a similar name; else
+/// Returns "; did you mean 'train.py'?" if a file with a similar name is in the same folder; else
 /// "".
 [[nodiscard]] std::string suggestion_for(const std::filesystem::path& missing) {
   const auto similar = similar_name_beside(missing, [](const auto&) { return true; });
@@ -67,15 +67,15 @@ namespace {
   if (!container.workdir) return {};
   const std::string inside =
       (std::filesystem::path(*container.workdir) / script).lexically_normal().string();
-  const Mount* nearest = nullptr;
+  const Mount* innermost = nullptr;
   for (const Mount& mount : container.mounts) {
     if (relative_path_in(inside, mount.target) &&
-        (nearest == nullptr || mount.target.size() > nearest->target.size()))
-      nearest = &mount;
+        (innermost == nullptr || mount.target.size() > innermost->target.size()))
+      innermost = &mount;
   }
-  if (nearest == nullptr) return {};
+  if (innermost == nullptr) return {};
   const auto source =
-      (std::filesystem::path(nearest->source) / *relative_path_in(inside, nearest->target))
+      (std::filesystem::path(innermost->source) / *relative_path_in(inside, innermost->target))
           .lexically_normal();
   if (std::filesystem::exists(source, error) || error) return {};
   return fmt::format("the script '{}' ({} in the container) does not exist here{}",
@@ -94,7 +94,7 @@ std::string start_folder(const LoadedSpec& loaded) {
 
 namespace {
 
-/// Looks for the files that a spec names, and collects a problem for each file that is missing or
+/// Looks for the files that a job needs, and collects a problem for each file that is missing or
 /// has the wrong kind.
 class FileCheck {
  public:
@@ -145,7 +145,7 @@ class FileCheck {
         item);
   }
 
-  /// Warns if notify.command names a program by its path, and there is no such file.
+  /// Warns if notify.command starts with the path of a program, and no file has this path.
   void check_notify_command() {
     const auto& command = spec_.notify.command;
     if (command.empty() || command.front().find('/') == std::string::npos) return;

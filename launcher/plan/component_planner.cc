@@ -16,10 +16,10 @@ namespace dlrun {
 namespace {
 
 /// Options of sbatch that have no key and that each part of a heterogeneous job must repeat,
-/// because sbatch forgets them at the end of a part (`reset_each_pass` in Slurm's
-/// src/common/slurm_opt.c). sbatch also forgets --mail-type, --mail-user and --umask, but the whole
-/// job has these options from its first part, in which the script runs. A spec
-/// cannot set --no-kill; dlrun sets it for `retry.on: node_failure`.
+/// because sbatch resets them at the end of a part (`reset_each_pass` in Slurm's
+/// src/common/slurm_opt.c). sbatch also resets --mail-type, --mail-user and --umask, but the whole
+/// job has these options from its first part, in which the script runs. A spec cannot set
+/// --no-kill; dlrun sets it for `retry.on: node_failure`.
 constexpr auto kPartOptionsWithoutKey = std::to_array<std::string_view>({
     "--consolidate-segments",
     "--contiguous",
@@ -55,7 +55,7 @@ constexpr auto kPartOptionsWithoutKey = std::to_array<std::string_view>({
 
 /// The options of sbatch that dlrun computes from all components together if the job has a single
 /// allocation.
-constexpr std::array<std::string_view, 6> kOptionsOfNodes{
+constexpr std::array<std::string_view, 6> kOptionsFromAllComponents{
     "--nodes", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gres", "--mem"};
 
 template <std::size_t kSize>
@@ -182,7 +182,8 @@ LaunchPlan ComponentPlanner::plan_whole() {
   whole.plan_directives();
   if (!layout_.is_hetjob) {
     for (PlannedOption& directive : whole.plan_.directives) {
-      if (is_option_of(kOptionsOfNodes, directive.option)) directive.comment = "components";
+      if (is_option_of(kOptionsFromAllComponents, directive.option))
+        directive.comment = "components";
     }
   }
   if (whole.plan_.server) whole.check_rest_directives();
@@ -268,7 +269,7 @@ std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) con
   const std::string key_of_gpus = comment_of_key(index, "resources.gpus_per_node"_key);
   if (r.gpus_per_node && r.gpus_per_node->count > 0) {
     add("--gres", "gpu:" + format_gpus(*r.gpus_per_node), key_of_gpus);
-  } else if (may_have_gpus_) {
+  } else if (may_have_gpus_) {  // by default, a step gets all GPUs of the job
     add("--gpus-per-node", "0", key_of_gpus);
   }
   if (r.mem) {
@@ -334,7 +335,7 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
     if (option.value == "+++")
       planner.add_error(option.comment,
                         fmt::format("{}: dlrun reads the value '+++' as the start of the next "
-                                    "component; choose another one",
+                                    "component; choose another value",
                                     option.comment));
   }
   add_errors(std::move(planner.errors_), fmt::format("component '{}': ", name));

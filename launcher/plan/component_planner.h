@@ -37,7 +37,8 @@ class ComponentPlanner {
   /// Returns the options of srun that limit a component's step to the nodes, CPUs, GPUs and memory
   /// of the component.
   [[nodiscard]] std::vector<PlannedOption> step_options(std::size_t index) const;
-  /// Returns true for the first main component, whose progress is the progress of the run.
+  /// Returns true for the first component that is not a service. Its progress is the progress of
+  /// the run.
   [[nodiscard]] bool is_first_main(std::size_t index) const;
   /// Returns true if lead must reserve a port for the component: for a service, and for a component
   /// whose preset has the field {port}.
@@ -48,11 +49,11 @@ class ComponentPlanner {
   /// Adds a component's variables and folders to the job's prologue, and its step variables to the
   /// job's step variables.
   void merge_prologue(LaunchPlan& plan, const PlannedComponent& component);
-  /// Copies from the components to the plan the commands that make containers, and refuses
-  /// components that need different commands. Also copies the container in which an interactive
+  /// Gives the job's plan the bash lines with which its components make their containers. Refuses
+  /// components whose lines differ. Also gives the plan the container in which an interactive
   /// session starts.
   void merge_containers(LaunchPlan& plan);
-  /// Returns the comment that names a key in the script: "trainer: nodes" if the component itself
+  /// Returns the comment that shows a key in the script: "trainer: nodes" if the component itself
   /// sets the key, else the full key, such as "resources.nodes".
   [[nodiscard]] std::string comment_of_key(std::size_t index, std::string_view key) const;
   /// Adds the errors to errors_, each once. prefix: the text that is put before each message; ""
@@ -64,9 +65,9 @@ class ComponentPlanner {
   std::vector<LoadedSpec> specs_;
   ComponentLayout layout_;
   LoadedSpec requesting_spec_;  ///< from make_requesting_spec()
-  bool may_have_gpus_ = false;  ///< if true, steps without GPUs must request 0 GPUs
+  bool may_have_gpus_ = false;  ///< one of the components may have GPUs
   std::vector<Diagnostic> errors_;
-  /// The lines and the messages of errors_, without the names of components.
+  /// For each of errors_: its line in the spec, and its message without the component's name.
   std::set<std::pair<int, std::string>> reported_;
 };
 

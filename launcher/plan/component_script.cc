@@ -12,8 +12,8 @@ namespace dlrun {
 namespace {
 
 /// Returns the end of the names of a component's bash arrays: "my-server" -> my_server. validate()
-/// refuses two components with the same variables DLRUN_COMPONENT_NAME_ADDR, so no two components
-/// have the same arrays.
+/// refuses two components whose names differ only in capitals, or in '-' and '_', so no two
+/// components have the same arrays.
 [[nodiscard]] std::string array_suffix(std::string_view component) {
   std::string text;
   for (const char c : component) {

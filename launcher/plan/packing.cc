@@ -14,9 +14,9 @@ namespace {
 
 /// Returns `count` times a memory size of a checked spec: "16G" becomes "64G".
 [[nodiscard]] std::string multiplied(const std::string& memory, std::int64_t count) {
-  const auto unit = std::min(memory.find_first_not_of("0123456789"), memory.size());
-  const auto amount = parse_int(memory.substr(0, unit));
-  return fmt::format("{}{}", amount.value_or(0) * count, memory.substr(unit));
+  const auto unit_start = std::min(memory.find_first_not_of("0123456789"), memory.size());
+  const auto amount = parse_int(memory.substr(0, unit_start));
+  return fmt::format("{}{}", amount.value_or(0) * count, memory.substr(unit_start));
 }
 
 }  // namespace

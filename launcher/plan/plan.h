@@ -23,7 +23,7 @@ struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
   /// The comment that the script shows beside the option: the key, site or preset that sets the
-  /// option, or the reason why dlrun adds it. Empty: no comment. Its name in plan.json is `key`.
+  /// option, or the reason why dlrun adds it. Empty: no comment. In plan.json the field is `key`.
   std::string comment;
   [[nodiscard]] std::string word() const { return value ? option + "=" + *value : option; }
 };
@@ -33,8 +33,8 @@ struct PlannedVariable {
   std::string name;
   std::string value;  ///< in LaunchPlan::rank_templates: a template, which the rank agent fills in
   std::string comment;  ///< as in PlannedOption
-  /// True if an image's start-up hooks read the variable to set up GPUs. The image's own value must
-  /// not be replaced.
+  /// True if a hook reads the variable to set up GPUs before a container starts. Inside the
+  /// container, the image's own value of the variable must not be replaced.
   bool is_about_gpus = false;
   /// The layer that sets the value: the spec, the site, the preset, or dlrun itself (kDefault).
   Origin::Kind origin_kind = Origin::Kind::kPreset;
@@ -60,7 +60,7 @@ struct Prologue {
   std::vector<PlannedVariable> vars;           ///< exported byte for byte
   /// The container image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is
   /// not an absolute path, the script cannot read it and requests all parts of NVIDIA's driver.
-  /// nullopt: the script does not set the variable. The key in plan.json has the same name.
+  /// nullopt: the script does not set the variable.
   std::optional<std::string> driver_capabilities_image;
   struct Folder {
     std::string path, comment;  ///< comment: as in PlannedOption
@@ -86,7 +86,7 @@ struct Requested {
 struct PlannedDependency {
   std::string type;  ///< Slurm's type of dependency: afterok, afterany, afternotok
   std::string run;   ///< a Slurm job id; or the name, id or path of a run
-  std::string key;
+  std::string key;   ///< after.ok, after.any or after.notok
   /// Returns true if `run` is a Slurm job id.
   [[nodiscard]] bool is_job_id() const;
 };
@@ -119,7 +119,7 @@ struct LaunchPlan {
   /// The runs folder and the agent's program, absolute. `agent` is empty if launch.agent is false;
   /// the script then does the agent's work in shell.
   std::string runs_dir, agent;
-  /// sbatch's options in the script's order; salloc gets most of them, too.
+  /// sbatch's options in the script's order; salloc also gets most of them.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
   bool is_output_given = false;          ///< resources.output sets the path of the job's log
@@ -163,7 +163,8 @@ struct LaunchPlan {
   /// `enter_script` and `rank_vars` are those of the first component on the job's first node, where
   /// the job script runs.
   std::vector<PlannedComponent> components;
-  /// sbatch's options for each part of a heterogeneous job after the first; none for other jobs.
+  /// sbatch's options for each part of a heterogeneous job, except the first part; empty for other
+  /// jobs.
   std::vector<std::vector<PlannedOption>> later_parts;
 
   /// Returns all arguments of `program`, in order.
@@ -224,8 +225,8 @@ struct PlanInputs {
 /// Returns a problem for each file or folder that the job needs and that is missing on this machine
 /// or has the wrong kind: mount sources, environments, the image, the sources of stage, the program
 /// and its script. Most problems are warnings, because a file may exist only on the nodes. A
-/// missing source of stage is an error: the source must be in a shared folder, which this machine
-/// sees as well, because data that the nodes have already needs no copy.
+/// missing source of stage is an error: stage copies from shared folders, and this machine
+/// sees these folders.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

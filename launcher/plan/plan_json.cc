@@ -61,8 +61,8 @@ using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json enter_script_json(const ContainerEnterScript& enter_script) {
   Json words = Json::array();
-  for (const ContainerLine& line : enter_script.words)
-    words.push_back({{"text", line.text}, {"key", line.comment}});
+  for (const ContainerWords& one : enter_script.words)
+    words.push_back({{"text", one.text}, {"key", one.comment}});
   return {{"batch", enter_script.batch},
           {"session", enter_script.session},
           {"join", enter_script.attach},

@@ -316,7 +316,7 @@ void Planner::plan_rank_agent() {
 }
 
 void Planner::add_stage_and_output_options() {
-  constexpr std::int64_t kUsualLimitSeconds = 600;
+  constexpr std::int64_t kDefaultLimitSeconds = 600;
   for (const StagedData& one : spec_.stage) {
     nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
     if (one.unpack) item["unpack"] = true;
@@ -326,7 +326,7 @@ void Planner::add_stage_and_output_options() {
   for (const OutputCopy& one : spec_.outputs) {
     nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
     if (one.every_s) item["every_s"] = *one.every_s;
-    item["limit_s"] = one.limit_s.value_or(kUsualLimitSeconds);
+    item["limit_s"] = one.limit_s.value_or(kDefaultLimitSeconds);
     plan_.rank_options.push_back({"--output", json_read::dump(item), "outputs"_key});
   }
 }
@@ -485,8 +485,9 @@ void Planner::add_notify_options() {
   if (n.has_webhook()) {
     const std::string name = n.webhook_secret.value_or(kWebhookUrlSecret);
     plan_.lead_secrets.push_back(name);
-    // The script shows this key even if the spec has notify.webhook.url: resolved.yaml has this key
-    // instead, and must give the same script.
+    // The script names notify.webhook.secret even if the spec has notify.webhook.url: in
+    // resolved.yaml notify.webhook.secret replaces the url, and resolved.yaml must give the same
+    // script.
     add("--webhook", name, "notify.webhook.secret"_key);
   }
   for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);

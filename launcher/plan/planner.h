@@ -1,5 +1,5 @@
 #pragma once
-// Fills a LaunchPlan part by part. Every error names the key of the spec that caused it.
+// Fills a LaunchPlan part by part. Every error points to the key of the spec that caused it.
 // planner.cc plans the parts that every job has, slurm_planner.cc the parts for Slurm. Only
 // launcher/plan includes this header.
 
@@ -110,7 +110,7 @@ class Planner {
   void check_container_save();
   /// Returns the inputs of the container's backend: the mounts that dlrun needs, and the names of
   /// the variables that the container gets.
-  [[nodiscard]] ContainerStep container_step() const;
+  [[nodiscard]] StepContainer step_container() const;
 
   const JobSpec& spec_;
   const SiteProfile& site_;

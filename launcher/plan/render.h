@@ -47,7 +47,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// Renders the lines that define `module` in a batch shell; "" if the job needs no modules.
 [[nodiscard]] std::string render_module_init(const LaunchPlan& plan);
 /// Renders the lines that look for the program conda and set dlrun_conda to its path; "" if the job
-/// needs no conda. If there is no conda, dlrun_conda names a file that cannot be executed.
+/// needs no conda. If there is no conda, dlrun_conda is a path at which no file can be executed.
 [[nodiscard]] std::string render_conda_search(const LaunchPlan& plan);
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
@@ -81,9 +81,9 @@ struct AttachTarget {
 };
 
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
-/// new allocation. If the ranks run in a container, the shell joins it under enroot, and under
-/// pyxis if the container has a name. Under other container tools, and for a container of pyxis
-/// without a name, the shell gets a new container from the same image.
+/// new allocation. If the ranks run in a container of enroot, or in a container of pyxis that has a
+/// name, the shell joins this container. For any other container, the shell gets a new one from the
+/// same image.
 [[nodiscard]] PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
                                            const std::vector<std::string>& command,
                                            const std::string& script_path,

@@ -23,9 +23,9 @@ constexpr SbatchOptionRow number_option(std::string_view option, char letter,
   return {option, letter, true, {kText, field}, {kNumber, field}, variable};
 }
 
-/// Returns the row of an option that v0.0.38 does not have.
-constexpr SbatchOptionRow later_option(std::string_view option, char letter, bool needs_value,
-                                       RestField field) {
+/// Returns the row of an option that the API has only from v0.0.40 on.
+constexpr SbatchOptionRow option_since_40(std::string_view option, char letter, bool needs_value,
+                                          RestField field) {
   return {option, letter, needs_value, {}, field};
 }
 
@@ -37,7 +37,7 @@ constexpr RestField kNoClusters{
 constexpr RestField kNoDistribution{
     kRefused, "the server ignores this option; use launch.srun: {distribution: ...} for the ranks"};
 
-constexpr RestField kNoTasks{
+constexpr RestField kNoDerivedTasks{
     kRefused, "sbatch computes the number of tasks from this option, and slurmrestd does not"};
 
 /// sbatch's options. v0.0.38 gets numbers and times as text, because slurmrestd 22.05 converts them
@@ -51,8 +51,8 @@ constexpr auto kOptions = std::to_array<SbatchOptionRow>({
     {"--clusters", 'M', true, kNoClusters, kNoClusters},
     text_option("--comment", 0, "comment"),
     text_option("--constraint", 'C', "constraints"),
-    later_option("--contiguous", 0, false, {kTrue, "contiguous"}),
-    {"--cores-per-socket", 0, true, {kText, "cores_per_socket"}, kNoTasks},
+    option_since_40("--contiguous", 0, false, {kTrue, "contiguous"}),
+    {"--cores-per-socket", 0, true, {kText, "cores_per_socket"}, kNoDerivedTasks},
     {"--cpus-per-gpu",
      0,
      true,
@@ -128,12 +128,17 @@ constexpr auto kOptions = std::to_array<SbatchOptionRow>({
     text_option("--nodes", 'N', "nodes"),
     number_option("--ntasks", 'n', "tasks"),
     number_option("--ntasks-per-core", 0, "tasks_per_core", "SLURM_NTASKS_PER_CORE"),
-    {"--ntasks-per-gpu", 0, true, {kText, "ntasks_per_gpu"}, kNoTasks, "SLURM_NTASKS_PER_GPU"},
+    {"--ntasks-per-gpu",
+     0,
+     true,
+     {kText, "ntasks_per_gpu"},
+     kNoDerivedTasks,
+     "SLURM_NTASKS_PER_GPU"},
     number_option("--ntasks-per-node", 0, "tasks_per_node", "SLURM_NTASKS_PER_NODE"),
     number_option("--ntasks-per-socket", 0, "tasks_per_socket", "SLURM_NTASKS_PER_SOCKET"),
     {"--open-mode", 0, true, {kText, "open_mode"}, {kUpperList, "open_mode"}},
     text_option("--output", 'o', "standard_output"),
-    later_option("--overcommit", 'O', false, {kTrue, "overcommit"}),
+    option_since_40("--overcommit", 'O', false, {kTrue, "overcommit"}),
     {"--oversubscribe", 's', false, {kTrue, "oversubscribe"}, {kShared, "oversubscribe"}},
     {"--parsable", 0, false, {kNotSent}, {kNotSent}},
     text_option("--partition", 'p', "partition"),
@@ -141,7 +146,7 @@ constexpr auto kOptions = std::to_array<SbatchOptionRow>({
     {"--profile", 0, true, {kRefused, "the job gets a wrong value"}, {kUpperList, "profile"}},
     text_option("--qos", 'q', "qos"),
     {"--quiet", 'Q', false, {kNotSent}, {kNotSent}},
-    later_option("--reboot", 0, false, {kTrue, "reboot"}),
+    option_since_40("--reboot", 0, false, {kTrue, "reboot"}),
     {"--requeue", 0, false, {kTrue, "requeue"}, {kTrue, "requeue"}},
     text_option("--reservation", 0, "reservation"),
     {"--signal", 0, true, {kSignalText, "signal"}, {kSignal, "kill_warning_signal"}},
@@ -168,8 +173,8 @@ struct FieldException {
 };
 constexpr RestField kNoField{kRefused, "this version has no field for the option"};
 constexpr std::array kExceptions{
-    // dlrun uses the newest version that both dlrun and the server know. This is v0.0.40 only with
-    // Slurm 23.11.
+    // dlrun uses the newest version that both dlrun and the server know, so a server with which it
+    // uses v0.0.40 is always Slurm 23.11.
     FieldException{
         "--cpus-per-task", RestVersion::k40, RestVersion::k40, {kCpusPerTaskOf23, "cpus_per_task"}},
     FieldException{

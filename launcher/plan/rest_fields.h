@@ -36,13 +36,13 @@ enum class RestKind {
   kJobFlag,          ///< the field's name, as a word in the list `flags`
   kInvalidDep,       ///< one of two words in the list `flags`, from yes or no
   kGresFlags,        ///< a word in the list `flags`, from enforce-binding or disable-binding
-  kGpus,             ///< "gres/gpu:" and a part, appended to the field for each part of the value
+  kGpus,             ///< appended for each item of the value's list: "gres/gpu:" and the item
   kGpuBind,          ///< "gres/gpu:" and the value
   kGpuNumber,        ///< "gres/gpu:" and a number
   kGpuMib,           ///< "gres/gpu:" and a memory size in MiB
   kGpuFrequency,     ///< "gpu:" and the value
-  kGres,             ///< "gres/" and a part, appended for each part; the value "none" sets no field
-  kCpusPerTask,      ///< a number; also becomes the first part of tres_per_task
+  kGres,             ///< appended for each item: "gres/" and the item; "none" sets no field
+  kCpusPerTask,      ///< a number; also becomes the first item of tres_per_task
   kGpusPerTask,      ///< appended to tres_per_task; also binds GPUs, unless --gpu-bind is set
   kCpusPerTaskOf23,  ///< kCpusPerTask for Slurm 23.11, which writes "cpu:2" instead of "cpu=2"
   kGpusPerTaskOf23,  ///< kGpusPerTask for Slurm 23.11

@@ -25,7 +25,7 @@ struct Option {
 };
 
 /// Appends the options in `words`, split as getopt_long does. Also appends an argument that is not
-/// an option: rest_refusal() then refuses it by name.
+/// an option: rest_option_refusal() then refuses it by name.
 void add_options(std::vector<Option>& options, std::span<const std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -92,10 +92,10 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
     return found == options.end() ? std::nullopt : found->value;
   };
   if (value_of("--ntasks")) return std::nullopt;
-  const auto count = value_of("--nodes"), per_node = value_of("--ntasks-per-node");
-  if (count.has_value() == per_node.has_value()) return std::nullopt;
+  const auto nodes_text = value_of("--nodes"), per_node = value_of("--ntasks-per-node");
+  if (nodes_text.has_value() == per_node.has_value()) return std::nullopt;
   if (per_node) return per_node;
-  const auto nodes = parse_nodes(*count);
+  const auto nodes = parse_nodes(*nodes_text);
   if (!nodes || nodes->min != nodes->max) return std::nullopt;
   return fmt::format("{}", nodes->min);
 }
@@ -108,7 +108,7 @@ void add_variables_since_23(Env& env, const Json& job) {
     if (const auto found = job.find(field); found != job.end())
       env.set(variable, found->get<std::string>());
   }
-  // If the script calls mpirun, mpirun starts its daemons with srun --external-launcher.
+  // These variables make an mpirun in the script start its daemons with srun --external-launcher.
   const auto add = [&](std::string_view name, std::string_view value) {
     if (!env.has(name)) env.set(name, value);
   };
@@ -191,9 +191,9 @@ void add_variables_since_23(Env& env, const Json& job) {
 
 }  // namespace
 
-std::optional<std::string> rest_refusal(std::string_view option,
-                                        const std::optional<std::string>& value,
-                                        std::optional<RestVersion> version) {
+std::optional<std::string> rest_option_refusal(std::string_view option,
+                                               const std::optional<std::string>& value,
+                                               std::optional<RestVersion> version) {
   if (version)
     return refusal_in(option, value, *version,
                       fmt::format("slurmrestd ({})", rest_version_text(*version)));
@@ -211,7 +211,7 @@ Result<std::string> rest_job_body(const RestJobInputs& inputs) {
   add_options(options, inputs.options);
   std::vector<std::string> refused;
   for (const Option& option : options) {
-    const auto why = rest_refusal(option.name, option.value, inputs.version);
+    const auto why = rest_option_refusal(option.name, option.value, inputs.version);
     if (!why) continue;
     const auto key = inputs.keys.find(option.name);
     refused.push_back(key == inputs.keys.end() ? *why : fmt::format("{}: {}", key->second, *why));

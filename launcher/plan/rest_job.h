@@ -22,14 +22,14 @@ namespace dlrun {
 /// "nomultithread"), to slurmrestd; nullopt if dlrun can. value: nullopt if the option has no
 /// value. version: the version of the API. Without a version, returns a reason only if no version
 /// accepts the option; the reason is then that of the newest version.
-[[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
-                                                      const std::optional<std::string>& value,
-                                                      std::optional<RestVersion> version);
+[[nodiscard]] std::optional<std::string> rest_option_refusal(
+    std::string_view option, const std::optional<std::string>& value,
+    std::optional<RestVersion> version);
 
 /// The inputs that sbatch would get. The members are views; the caller must keep the texts alive.
 struct RestJobInputs {
   std::string_view script;       ///< the text of the script
-  std::string_view script_name;  ///< sbatch's default for the job's name
+  std::string_view script_name;  ///< the script's file name: sbatch's default for the job's name
   /// Options of the command line, such as "--comment=x"; they override the script's options.
   std::span<const std::string> options;
   std::string_view directory;  ///< the folder in which sbatch would be called

@@ -27,11 +27,11 @@ constexpr std::int64_t kSignalSeconds = 60;
   return result;
 }
 
-/// Appends a part to a field whose text is a list separated by commas.
-void append(Json& job, std::string_view field, std::string_view part) {
+/// Appends an item to a field whose text is a list separated by commas.
+void append(Json& job, std::string_view field, std::string_view item) {
   Json& value = job[std::string(field)];
   value =
-      value.is_string() ? fmt::format("{},{}", value.get<std::string>(), part) : std::string(part);
+      value.is_string() ? fmt::format("{},{}", value.get<std::string>(), item) : std::string(item);
 }
 
 /// Returns the API's form of a number that can be infinite; nullopt is infinite.
@@ -116,8 +116,8 @@ ExpectedForm set_mail_types(Json& job, const RestField& field, std::string_view 
       {"TIME_LIMIT_80", {"TIME=80%"}},
       {"TIME_LIMIT_50", {"TIME=50%"}}};
   Json list = Json::array();
-  for (const auto part : split(text, ',')) {
-    const std::string word = upper(part);
+  for (const auto item : split(text, ',')) {
+    const std::string word = upper(item);
     const auto type = std::find_if(types.begin(), types.end(),
                                    [&](const Type& one) { return one.sbatch == word; });
     if (type == types.end()) {
@@ -142,9 +142,9 @@ ExpectedForm add_gres_flag(Json& job, std::string_view text) {
 /// Appends resources, as sbatch does: "gpu:a100:2" becomes "gres/gpu:a100:2".
 void append_gres(Json& job, std::string_view field, std::string_view text) {
   if (upper(text) == "NONE") return;
-  for (const auto part : split(text, ','))
+  for (const auto item : split(text, ','))
     append(job, field,
-           part.starts_with("gres/") ? std::string(part) : fmt::format("gres/{}", part));
+           item.starts_with("gres/") ? std::string(item) : fmt::format("gres/{}", item));
 }
 
 ExpectedForm set_cpus_per_task(Json& job, const RestField& field, std::string_view text) {
@@ -160,15 +160,15 @@ ExpectedForm set_cpus_per_task(Json& job, const RestField& field, std::string_vi
 ExpectedForm set_gpus_per_task(Json& job, const RestField& field, std::string_view text) {
   const char equals = field.kind == RestKind::kGpusPerTask ? '=' : ':';
   std::int64_t gpus = 0;
-  for (const auto part : split(text, ',')) {
-    const auto colon = part.find_first_of(":=");
-    const auto count = parse_int(colon == std::string_view::npos ? part : part.substr(colon + 1));
+  for (const auto item : split(text, ',')) {
+    const auto colon = item.find_first_of(":=");
+    const auto count = parse_int(colon == std::string_view::npos ? item : item.substr(colon + 1));
     if (!count) return "a number of GPUs, such as 1 or a100:1";
     gpus += *count;
     append(job, field.name,
            colon == std::string_view::npos
                ? fmt::format("gres/gpu{}{}", equals, *count)
-               : fmt::format("gres/gpu:{}{}{}", part.substr(0, colon), equals, *count));
+               : fmt::format("gres/gpu:{}{}{}", item.substr(0, colon), equals, *count));
   }
   if (!job.contains("tres_bind")) job["tres_bind"] = fmt::format("gres/gpu:per_task:{}", gpus);
   return std::nullopt;
@@ -186,7 +186,7 @@ ExpectedForm add_flag_word(Json& job, const RestField& field, std::string_view t
 
 ExpectedForm set_upper_list(Json& job, const RestField& field, std::string_view text) {
   Json list = Json::array();
-  for (const auto part : split(text, ',')) list.push_back(upper(part));
+  for (const auto item : split(text, ',')) list.push_back(upper(item));
   job[std::string(field.name)] = std::move(list);
   return std::nullopt;
 }
@@ -244,8 +244,8 @@ void set_unparsed(Json& job, const RestField& field, const std::optional<std::st
 /// Appends GPUs: "a100:2" becomes "gres/gpu:a100:2".
 ExpectedForm append_gpus(Json& job, const RestField& field, std::string_view text) {
   if (field.kind == RestKind::kGpuNumber && !parse_int(text)) return "a number";
-  for (const auto part : split(text, ','))
-    append(job, field.name, fmt::format("gres/gpu:{}", part));
+  for (const auto item : split(text, ','))
+    append(job, field.name, fmt::format("gres/gpu:{}", item));
   return std::nullopt;
 }
 

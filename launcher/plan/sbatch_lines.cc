@@ -169,7 +169,7 @@ std::optional<std::size_t> line_of_part_separator(std::string_view script) {
   return std::nullopt;
 }
 
-std::vector<std::string> scripts_of_parts(std::string_view script) {
+std::vector<std::string> no_op_scripts_of_parts(std::string_view script) {
   const auto lines = split(script, '\n');
   std::vector<std::string> parts{"#!/bin/sh\n"};
   for (const auto& [number, words] : numbered_lines(script)) {

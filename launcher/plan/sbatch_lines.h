@@ -32,6 +32,7 @@ struct SbatchLine {
                                                       std::string_view long_name,
                                                       std::string_view short_name);
 
+/// The value of an option in a script, and the line that sets it.
 struct ScriptOption {
   std::string value;
   std::size_t line = 0;  ///< the line's number in the script, from 1
@@ -48,7 +49,7 @@ struct ScriptOption {
                                                       std::string_view long_name,
                                                       std::string_view short_name);
 
-/// Returns an option ("-N") in the script's #PBS lines, with the line of its last occurrence;
+/// Returns the last value of an option ("-N") in the script's #PBS lines, with its line. Returns
 /// nullopt if the lines do not set the option, or if the script has --ignore-pbs, with which sbatch
 /// ignores these lines.
 [[nodiscard]] std::optional<ScriptOption> pbs_option(std::string_view script,
@@ -61,6 +62,6 @@ struct ScriptOption {
 /// Returns a script for each part of a heterogeneous job, in the order of the parts. Each script
 /// has the #SBATCH lines of its part, and a command that does nothing. Returns one script for other
 /// jobs.
-[[nodiscard]] std::vector<std::string> scripts_of_parts(std::string_view script);
+[[nodiscard]] std::vector<std::string> no_op_scripts_of_parts(std::string_view script);
 
 }  // namespace dlrun

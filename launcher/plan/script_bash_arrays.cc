@@ -9,7 +9,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestCommandLine = 100;
+constexpr std::size_t kLongestCommandLine = 100;  ///< in columns
 
 /// Doubles each brace, so that the rank agent, which replaces {NAME} in the values of --env, passes
 /// on the value unchanged.
@@ -25,8 +25,8 @@ std::string enter_text(const LaunchPlan& plan, std::string_view array) {
   if (plan.enter_script.words.empty()) return "";
   ScriptText text;
   text.line(fmt::format("{}=(", array));
-  for (const ContainerLine& line : plan.enter_script.words)
-    text.line("  " + line.text, line.comment);
+  for (const ContainerWords& words : plan.enter_script.words)
+    text.line("  " + words.text, words.comment);
   text.line(")");
   return text.take();
 }

@@ -12,14 +12,14 @@ namespace dlrun {
 
 namespace {
 
-/// Returns the parts of a heterogeneous job as scripts of their own; the script itself if it has
-/// one part.
-[[nodiscard]] std::vector<std::string> parts_of_script(std::string_view script) {
+/// Returns one text for each part of a heterogeneous job: the part's #SBATCH lines and comments.
+/// Returns the whole script for other jobs.
+[[nodiscard]] std::vector<std::string> sbatch_lines_of_parts(std::string_view script) {
   if (!line_of_part_separator(script)) return {std::string(script)};
   std::vector<std::string> parts{""};
   for (const auto line : split(script, '\n')) {
-    const auto words = trim(line);
-    if (!words.empty() && !words.starts_with('#')) break;  // sbatch reads no option after this
+    const auto trimmed = trim(line);
+    if (!trimmed.empty() && !trimmed.starts_with('#')) break;  // sbatch reads no option after this
     if (line_of_part_separator(line)) {
       parts.emplace_back();
     } else {
@@ -94,7 +94,7 @@ namespace {
 Requested requested_of_script(std::string_view script) {
   if (sbatch_value(script, "--array", "-a")) return {};
   std::optional<Requested> sum;
-  for (const std::string& part : parts_of_script(script)) {
+  for (const std::string& part : sbatch_lines_of_parts(script)) {
     const Requested one = requested_of_part(part);
     sum = sum ? sum_of(*sum, one) : one;
   }

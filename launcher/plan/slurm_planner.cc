@@ -126,7 +126,7 @@ void Planner::add_restart_directives() {
 
 void Planner::check_rest_directives() {
   for (const PlannedOption& directive : plan_.directives) {
-    if (const auto why = rest_refusal(directive.option, directive.value, std::nullopt))
+    if (const auto why = rest_option_refusal(directive.option, directive.value, std::nullopt))
       add_error(
           directive.comment == "slurm" ? "slurm." + directive.option.substr(2) : directive.comment,
           fmt::format("{}: {}", directive.comment, *why));
@@ -164,7 +164,7 @@ std::vector<UserSrunOption> Planner::plan_container() {
   for (const SlurmOption& option : spec_.launch.srun)
     user_options.emplace_back(option.name, option.value);
   const ContainerBackend& backend = *find_container_backend(runtime_);
-  ContainerStep container = container_step();
+  StepContainer container = step_container();
   for (const PlannedVariable& variable : plan_.prologue.vars) {
     if (backend.carries_value(variable.value)) continue;
     plan_.rank_vars.push_back(variable);
@@ -308,13 +308,13 @@ void Planner::check_container_save() {
                 printable(*spec_.container.save)));
 }
 
-ContainerStep Planner::container_step() const {
-  ContainerStep step{spec_.container, {}, {}, {}, has_gpus(spec_, site_).value_or(true)};
+StepContainer Planner::step_container() const {
+  StepContainer container{spec_.container, {}, {}, {}, has_gpus(spec_, site_).value_or(true)};
   const auto add_mount = [&](const std::string& path) {
     const bool is_mounted =
-        std::any_of(step.dlrun_mounts.begin(), step.dlrun_mounts.end(),
+        std::any_of(container.dlrun_mounts.begin(), container.dlrun_mounts.end(),
                     [&](const Mount& m) { return is_at_or_below(path, m.target); });
-    if (!is_mounted) step.dlrun_mounts.push_back({path, path, {}, true});
+    if (!is_mounted) container.dlrun_mounts.push_back({path, path, {}, true});
   };
   add_mount(inputs_.runs_dir);
   if (!plan_.agent.empty()) add_mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
@@ -330,24 +330,24 @@ ContainerStep Planner::container_step() const {
   }
   for (const PlannedVariable& variable : plan_.prologue.vars) {
     // The image's own values of the variables about GPUs must not be replaced.
-    if (!variable.is_about_gpus) step.overriding_names.push_back(variable.name);
+    if (!variable.is_about_gpus) container.overriding_names.push_back(variable.name);
   }
   if (wants_pmix_variables()) {
-    for (const auto& [name, value] : preset_.pmix_vars) step.overriding_names.push_back(name);
+    for (const auto& [name, value] : preset_.pmix_vars) container.overriding_names.push_back(name);
   }
-  step.exported_names = step.overriding_names;
+  container.exported_names = container.overriding_names;
   // Without the agent, a shell inside the container sets the variables of rank_templates.
   if (!plan_.agent.empty()) {
     for (const PlannedVariable& variable : plan_.rank_templates)
-      step.overriding_names.push_back(variable.name);
+      container.overriding_names.push_back(variable.name);
   }
   if (plan_.agent.empty()) {
-    step.overriding_names.emplace_back("DLRUN_MASTER_PORT");
+    container.overriding_names.emplace_back("DLRUN_MASTER_PORT");
   } else {
-    step.overriding_names.insert(step.overriding_names.end(), kAgentVariables.begin(),
-                                 kAgentVariables.end());
+    container.overriding_names.insert(container.overriding_names.end(), kAgentVariables.begin(),
+                                      kAgentVariables.end());
   }
-  return step;
+  return container;
 }
 
 }  // namespace dlrun

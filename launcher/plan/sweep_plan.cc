@@ -21,9 +21,9 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns the point's key in the map SweepPlanner::loaded_specs_. Points with equal keys share
-/// one loaded spec: move_to_point() changes the spec from one of them to another. The key lists
-/// the spec keys that the point sets, and the values of keys that affect other layers, such as
+/// Returns the id of the point's loaded spec in SweepPlanner::loaded_specs_. Points with the same
+/// id share one loaded spec, which move_to_point() changes from one point to another. The id lists
+/// the keys that the point sets, and the values of those keys that affect other layers, such as
 /// launch.preset (see affects_other_layers()). A layer is a source of values: the point, --set, the
 /// file, a base, the site.
 [[nodiscard]] std::string id_of_loaded_spec(const SweepPoint& point) {
@@ -207,8 +207,8 @@ class Arrays {
 
  private:
   std::size_t max_points_, pack_;
-  std::map<std::string, std::size_t> newest_arrays_;  ///< by id_of_array()
-  std::vector<LaunchPlan> plans_;  ///< by array: the plan of the task of its first point
+  std::map<std::string, std::size_t> newest_arrays_;  ///< id_of_array() -> the array's index
+  std::vector<LaunchPlan> plans_;  ///< for each array: the plan of its first point's task
   std::vector<Packing> packings_;
 };
 

@@ -21,8 +21,8 @@ struct PlannedPoint {
   Requested requested;
   bool uses_trainer = false;  ///< the point needs dlrun-trainer
   std::size_t array = 0;      ///< the index in SweepPlan::arrays of the array that runs the point
-  std::size_t point_in_array =
-      0;  ///< the number of the point in its array; see SweepRecord::task_of()
+  /// The number of the point in its array; see SweepRecord::task_of().
+  std::size_t point_in_array = 0;
 };
 
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different
@@ -53,10 +53,10 @@ struct SweepLimits {
 };
 
 /// Plans every point. `loaded`: the result of load_spec(request), in which the caller may have
-/// replaced the names of runs in `after` by paths. The errors of a point name the point, and an
-/// error that several points share is returned once. Planning stops after 20 errors. Two points
-/// with the same script are an error, except in a search, whose program may propose a point again.
-/// Fewer random points than sweep.random asks for are an error, too.
+/// replaced the names of runs in `after` by paths. The message of an error tells which point
+/// has it. An error that several points share is returned once. Planning stops after 20 errors. Two
+/// points with the same script are an error, except in a search, whose program may propose a point
+/// again. Ranges with fewer different points than sweep.random asks for are also an error.
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);
@@ -65,8 +65,8 @@ struct SweepLimits {
 /// sweep.stop_early, which may end the run early.
 void drop_sweep(LoadedSpec& loaded);
 
-/// Returns the sum of hours(point) over all points. hours: computes GPU-hours or core-hours, or
-/// returns nullopt if Slurm chooses the size or the time of the point; the sum is then nullopt.
+/// Returns the GPU-hours or core-hours of all points together; nullopt if the hours of a point are
+/// not known. hours: the function gpu_hours() or core_hours().
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,
                                                  std::optional<double> (*hours)(const Requested&));
 

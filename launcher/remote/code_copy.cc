@@ -9,13 +9,15 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestAnswer = 1U << 20U;
+constexpr std::size_t kLongestAnswer = 1U << 20U;  ///< bytes
 constexpr std::chrono::seconds kAnswerLimit{120};
-/// In bytes. copy_under_lock() returns an empty list instead of a longer one. The list is sent in a
-/// frame of at most 16 MiB, beside the other fields of the request, and base64url makes it longer.
+/// The longest list of files that copy_under_lock() returns, in bytes; it returns an empty list
+/// instead of a longer one. The list is sent in a frame of at most 16 MiB, beside the other fields
+/// of the request, and base64url makes the list longer.
 constexpr std::size_t kLongestSentList = 4U << 20U;
 
-/// relative: a path that is relative to the top of the repository.
+/// Returns true if the path, which is relative to the repository's top, does not leave the
+/// repository.
 bool is_in_repository(const std::filesystem::path& relative) {
   return !relative.empty() && *relative.begin() != "..";
 }

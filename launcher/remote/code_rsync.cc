@@ -18,7 +18,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestFileList = 64U << 20U;
+constexpr std::size_t kLargestFileList = 64U << 20U;  ///< bytes
 constexpr std::chrono::hours kCopyTimeLimit{24};
 
 /// rsync's exit code after an error with a file, such as a full disk or a missing permission.
@@ -80,8 +80,8 @@ std::string include_rules(const std::vector<std::string>& files) {
   return text;
 }
 
-/// Returns the name of the file that records the files of the last copy.
-std::string list_name(const CodeTree& tree) {
+/// Returns the name of the file on this machine that lists the files of the last copy to a host.
+std::string name_of_copy_record(const CodeTree& tree) {
   return tree.mirror + ".list";
 }
 
@@ -102,8 +102,9 @@ struct RsyncCall {
   const Env& env;
 };
 
-/// Calls rsync from the repository to its copy on the host. options: besides those about the
-/// connection. stdin_text: what the options read from standard input.
+/// Calls rsync from the repository to its copy on the host. options: added to those that every call
+/// has. stdin_text: the standard input of rsync, from which --files-from=- or
+/// --include-from=- reads.
 Result<> call_rsync(const RsyncCall& call, const std::vector<std::string>& options,
                     std::string stdin_text) {
   const HostFile& host = call.host;
@@ -141,9 +142,10 @@ Result<> call_rsync(const RsyncCall& call, const std::vector<std::string>& optio
 /// and do not exist here. rsync's own option for this, --delete-missing-args, fails in versions of
 /// 2026 (rsync 3.4.3, 3.2.7-1+deb12u6).
 Result<> delete_on_host(const RsyncCall& call, const std::vector<std::string>& gone) {
-  // Files that no rule includes are excluded, and excluded files are not deleted. The call does not
-  // have --ignore-existing. With that option, rsync would keep a link on the host in the place of a
-  // folder, and delete files behind that link.
+  // Files that no rule includes are excluded, and excluded files are not deleted. The call must
+  // only delete. It copies nothing, because the included files do not exist here. Do not add
+  // --ignore-existing to make sure of this: with that option, rsync would keep a link on the host
+  // that stands in the place of a folder, and delete files behind that link.
   return call_rsync(call, {"-r", "--existing", "--delete", "--include-from=-", "--exclude=*"},
                     include_rules(gone));
 }
@@ -177,7 +179,8 @@ bool last_copy_was_of(const CodeTree& tree, const CodeList& list, const HostFile
                       const Env& env) {
   const auto folder = host_records_folder(env, host.name);
   if (!folder) return false;
-  const auto copied = read_untrusted(*folder / list_name(tree), kLargestFileList, Links::kRefuse);
+  const auto copied =
+      read_untrusted(*folder / name_of_copy_record(tree), kLargestFileList, Links::kRefuse);
   return copied && *copied == joined_names(list.files);
 }
 
@@ -190,7 +193,7 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
                    const Env& env) {
   DLRUN_TRY_ASSIGN(const auto folder, host_records_folder(env, host.name));
   DLRUN_TRY(make_private_directories(folder));
-  const auto file = folder / list_name(tree);
+  const auto file = folder / name_of_copy_record(tree);
   const auto earlier = read_untrusted(file, kLargestFileList, Links::kRefuse);
   if (!earlier && earlier.error().code != Errc::kNotFound) return tl::unexpected(earlier.error());
   const auto gone = earlier ? gone_names(tree, split(*earlier, '\0')) : std::vector<std::string>();

@@ -21,9 +21,9 @@ namespace dlrun {
                                  const std::filesystem::path& own_program, const Env& env);
 
 /// Returns true if the last copy to the host was of exactly the files of `list`. Returns false
-/// while files that git no longer lists must still be deleted on the host. Returns true even if
-/// rsync failed after it had begun to copy the listed files, so the host must still compare their
-/// state (is_mirror_current()).
+/// while files that no longer exist here, and that git no longer lists, must still be deleted on
+/// the host. Returns true even if rsync failed after it had begun to copy the listed files, so the
+/// host must still compare their state (is_mirror_current()).
 [[nodiscard]] bool last_copy_was_of(const CodeTree& tree, const CodeList& list,
                                     const HostFile& host, const Env& env);
 

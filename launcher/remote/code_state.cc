@@ -12,8 +12,9 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestMirrorList = 64U << 20U;
+constexpr std::size_t kLargestMirrorList = 64U << 20U;  ///< bytes
 
+/// Returns the file on the host that lists the files of the mirror.
 std::filesystem::path list_file(const std::filesystem::path& root, const std::string& mirror) {
   return root / ("." + mirror + ".files");
 }
@@ -48,7 +49,8 @@ std::string state_of_files(const std::filesystem::path& top,
     text += name + '\0' + state_of_file(top / name) + '\0';
     for (auto slash = name.rfind('/'); slash != std::string::npos && slash > 0;
          slash = name.rfind('/', slash - 1)) {
-      if (!folders.insert(name.substr(0, slash)).second) break;  // `folders` has its parents, too
+      if (!folders.insert(name.substr(0, slash)).second)
+        break;  // the folders above are there already
     }
   }
   for (const std::string& folder : folders)

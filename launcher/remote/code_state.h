@@ -13,14 +13,15 @@ namespace dlrun {
 
 /// Returns the hash of the files below `top`: of their names, types, sizes, times of modification
 /// in whole seconds, modes and links' targets, and of the modes of their folders. A missing file
-/// changes the hash, too. names: relative to `top`, sorted.
+/// also changes the hash. names: relative to `top`, sorted.
 [[nodiscard]] std::string state_of_files(const std::filesystem::path& top,
                                          const std::vector<std::string>& names);
 
 /// Returns true if the files of the mirror have this state. The mirror is the copy of the code on
-/// the host, the folder `mirror` in dlrun's folder `root`. state: the result of state_of_files() on
-/// the user's machine. The names of the files come from the list that the last transfer
-/// wrote beside the mirror. Returns false if there is no list, or if `state` is empty.
+/// the host. root: the host's folder for such copies. mirror: the name of the copy's folder in
+/// root. state: the result of state_of_files() on the user's machine. The names of the files come
+/// from the list that write_file_list() wrote beside the mirror. Returns false if there is no list,
+/// or if `state` is empty.
 [[nodiscard]] bool is_mirror_current(const std::filesystem::path& root, const std::string& mirror,
                                      std::string_view state);
 /// Replaces the list of files that is_mirror_current() reads. list: the names with a NUL after

@@ -143,7 +143,7 @@ Result<CodeList> list_code(const CodeTree& tree, const HostFile& host, const Env
     const bool exists = ::lstat((tree.top / name).c_str(), &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) {
       // git lists a submodule as NAME, and any other inner repository as NAME/.
-      if (name.ends_with('/')) list.skipped.push_back(name);
+      if (name.ends_with('/')) list.skipped_repositories.push_back(name);
       continue;
     }
     if (exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) continue;

@@ -20,7 +20,7 @@ struct HostCall {
   std::vector<std::string> value_options;  ///< as in ParsedCall
 };
 
-/// Where a command runs if the user names a host.
+/// Where a command runs if the user gives a host (-H).
 enum class CommandPlace {
   kHost,          ///< on the host
   kHostWithCode,  ///< on the host, in the copy of the code around the spec
@@ -37,8 +37,8 @@ struct ParsedCall {
   std::vector<std::string> value_options{};
 };
 
-/// Returns the call for the host. Returns nullopt if `host` is empty, or if the command runs on
-/// this machine even if a host is named, such as `explain KEY`. argv: the whole command line.
+/// Returns the call for the host. Returns nullopt if `host` is empty, or if the command always runs
+/// on this machine, as `explain KEY` does. argv: the whole command line.
 /// folder: the current folder.
 [[nodiscard]] std::optional<HostCall> call_for_host(const std::string& host, CommandPlace place,
                                                     const ParsedCall& parsed,
@@ -49,9 +49,9 @@ struct ParsedCall {
 /// --log-file, because the log's file is on this machine.
 [[nodiscard]] std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv);
 
-/// Returns the call's arguments with `-` in place of the file of -o. spec_there: the spec's path on
-/// the host, which replaces the argument that is the spec's path here; nullptr: this argument
-/// stays. An option's value stays, even if it equals the spec's path here.
+/// Returns the call's arguments for the host. The value of -o becomes `-`. The spec's path becomes
+/// `spec_there`, the spec's path on the host; nullptr: the spec's path stays. The values of other
+/// options stay, even if one equals the spec's path.
 [[nodiscard]] std::vector<std::string> adapted_arguments(const HostCall& call,
                                                          const std::string* spec_there);
 

@@ -190,7 +190,7 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
   std::optional<CodeToCopy> code;
   if (call.needs_source_code && host.sync_from == CodeSource::kGit) {
     DLRUN_TRY_ASSIGN(code, prepare_code(host, context.current_dir, call.spec, context.env));
-    for (const std::string& name : code->list.skipped) {
+    for (const std::string& name : code->list.skipped_repositories) {
       caller.reporter.warning(
           fmt::format("{} is a repository inside {} and no submodule, so its files are not copied. "
                       "Add it to sync.also if the job needs it",
@@ -221,10 +221,10 @@ Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall&
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(caller.context, call.host, caller.streams.can_ask));
   if (is_this_machine(ssh)) return std::optional<int>();
   DLRUN_TRY(ssh.open());
-  // For two kinds of commands, dlrun asks first whether the host has dlrun, because it cannot try
-  // them a second time. On a terminal, the dlrun on the host does not print the line with which it
-  // otherwise begins (marker_of()), so this dlrun would not notice that dlrun is missing there. And
-  // a command that reads standard input cannot read the same input twice.
+  // Before two kinds of commands, dlrun asks whether the host still has dlrun, because it could not
+  // run these commands a second time. One kind uses the terminal: the dlrun on the host then prints
+  // no marker (marker_of()), so this dlrun would not notice that dlrun is missing there. The other
+  // kind reads standard input, which cannot be read twice.
   DLRUN_TRY(
       ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
   auto exit_code = run_there(caller, ssh, call);

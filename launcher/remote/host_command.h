@@ -27,19 +27,19 @@ class HostOutput {
   virtual ~HostOutput() = default;
 
   /// Show bytes of the host's standard output (out) or standard error (err). Return false if the
-  /// caller's stream accepts no more.
+  /// stream of this process accepts no more.
   virtual bool out(std::string_view bytes) = 0;
   virtual bool err(std::string_view bytes) = 0;
   /// Shows the bytes of an incomplete character that are still held back. Called at the end of each
   /// command.
   virtual void finish() = 0;
-  /// Returns true if standard output is a pipe whose reader has gone.
+  /// Returns true if standard output is a pipe that nobody reads any more.
   [[nodiscard]] virtual bool has_lost_reader() const = 0;
   /// Reports the file to which the host's output was written.
   virtual void on_written(const std::filesystem::path& file) = 0;
 };
 
-/// The caller's standard streams.
+/// The standard streams of the process that calls a host.
 struct CallerStreams {
   bool colour_out = false, colour_err = false;
   bool has_terminal = false;  ///< standard input and standard output are a terminal
@@ -60,13 +60,14 @@ struct HostCaller {
                                                      const HostCall& call);
 
 /// Submits on the host exactly once, even if the connection is cut, and shows the host's output.
-/// code: nullptr if the command needs no code. Returns the exit code.
+/// code_to_copy: nullptr if the command needs no code. Returns the exit code.
 [[nodiscard]] Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh,
                                          const HostCall& call, RemoteRequest request,
-                                         const CodeToCopy* code);
+                                         const CodeToCopy* code_to_copy);
 
-/// Runs a request on the host and shows its output, or writes it to call.output_file. on_output:
-/// called once, after the first output was shown. Returns the exit code.
+/// Runs a request on the host. Shows the output of the command, or writes the output to
+/// call.output_file. on_output: called once, after the first output was shown. Returns the exit
+/// code.
 [[nodiscard]] Result<int> run_request(const HostCaller& caller, const Ssh& ssh,
                                       const HostCall& call, const RemoteRequest& request,
                                       std::function<void()> on_output = {});
@@ -95,11 +96,11 @@ struct HostAnswer {
 [[nodiscard]] Sink answer_sink(std::string& text);
 
 /// Fails with kUnavailable if ssh could not connect or lost the connection, and with kNotFound if
-/// dlrun did not start on the host. Cannot notice that the connection was lost if
-/// returns_users_exit_code(call) is true, because the user's program may have ended with the same
-/// code. For a call that submits, the message after code 255 says that the job is submitted. This
-/// is true because such a call comes here with code 255 only while dlrun follows the run, after the
-/// host has answered the submission.
+/// dlrun did not start on the host. ssh ends with 255 if it loses the connection. If
+/// returns_users_exit_code(call) is true, the user's program may have ended with 255, so this
+/// function does not notice a lost connection. For a call that submits, the message says that the
+/// job is submitted: 255 reaches this function only while dlrun follows the run, after the host has
+/// answered the submission.
 [[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end);
 
 /// Reads the host's file and returns the ssh for this host. can_ask: a person at the terminal can

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <array>
 
-#include "common/accounts.h"
 #include "common/text.h"
+#include "common/unix_accounts.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/map_reader.h"
 #include "launcher/spec/value_syntax.h"
@@ -40,7 +40,8 @@ constexpr std::array<HostFileKey, 7> kKeys{{
      "key, or ssh-agent."},
     {"persist", "4h",
      "How long a shared connection stays open without use, such as `30m` or `4h`."},
-    {"login_shell", "false", "`true` where Slurm's commands are found only after `/etc/profile`."},
+    {"login_shell", "false",
+     "`true` if the host finds Slurm's commands only after it has read `/etc/profile`."},
     {"sync", "",
      "The files that are copied to the host: `from: git` (the files that git lists, the "
      "default) or `none`; `also`: files and folders that git ignores; `exclude`: patterns of "
@@ -85,7 +86,7 @@ Result<> check_root(const std::string& root) {
               printable(root));
 }
 
-/// Accepts one number, alone or followed by s, m, h or d, of at most eight characters altogether.
+/// Accepts a number of seconds, or a number with s, m, h or d after it; at most eight characters.
 /// ssh reads these durations in the same way, so it gets the value unchanged.
 Result<> check_duration(const std::string& text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };

@@ -115,7 +115,7 @@ Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, Remote
 namespace {
 
 constexpr std::chrono::seconds kArchiveTimeLimit{600};
-constexpr std::size_t kLargestArchive = 256U << 20U;
+constexpr std::size_t kLargestArchive = 256U << 20U;  ///< bytes
 
 /// Runs a POSIX shell script on the host and returns its output. The script must be one line
 /// without single quotes, '!' and backslashes: the login shell gets it in single quotes, and all

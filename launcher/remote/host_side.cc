@@ -68,7 +68,7 @@ class Waiter {
 
   /// Waits for the end of the command and returns its exit code.
   int wait() {
-    deliver();
+    handle_frames();
     for (;;) {
       int status = 0;
       if (::waitpid(child_, &status, WNOHANG) == child_)
@@ -98,10 +98,11 @@ class Waiter {
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (got <= 0) return end_command();
     frames_.add({buffer.data(), static_cast<std::size_t>(got)});
-    deliver();
+    handle_frames();
   }
 
-  void deliver() {
+  /// Acts on the complete frames that have come.
+  void handle_frames() {
     for (;;) {
       const auto frame = frames_.next();
       if (!frame) return end_command();
@@ -287,8 +288,8 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
   return path.lexically_normal();
 }
 
-Result<RequestOutcome> fork_for_request(std::string_view word, const Env& env,
-                                        const HostStreams& streams) {
+Result<RequestOutcome> serve_request(std::string_view word, const Env& env,
+                                     const HostStreams& streams) {
   std::string line;
   if (word == "-") {
     DLRUN_TRY_ASSIGN(line, read_request_word(streams.in));

@@ -19,7 +19,7 @@ struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
-/// The outcome of fork_for_request(): the request whose command this process must run, or the exit
+/// The outcome of serve_request(): the request whose command this process must run, or the exit
 /// code with which this process must end.
 struct RequestOutcome {
   /// The exit code of this process, which has nothing left to do. nullopt: this process must run
@@ -31,17 +31,20 @@ struct RequestOutcome {
   std::filesystem::path git_state_file{};
 };
 
-/// Serves the request in `word` ("-": the first line of the input is the word). Prints marker_of()
-/// and forks. Returns immediately in the child, which has a process group of its own and must run
-/// the command. Returns in the parent when the command has ended. When the input ends, the parent
-/// ends the child's group: with SIGTERM, and with SIGKILL ten seconds later.
+/// Serves the request in `word` ("-": the first line of the input is the word). The request's mode
+/// decides how:
+/// - kTerminal: returns immediately, without a marker and without a fork.
+/// - kPipe: prints marker_of(). The program of the request then replaces this process.
+/// - kMirror: prints marker_of(), locks the mirror (the copy of the code on the host), sends
+///   mirror_answer(), waits for the frame kGo, and forks. If the input ends before kGo, returns
+///   without a fork.
+/// - kCommand: prints marker_of() and forks.
 ///
-/// For kMirror, locks the mirror (the copy of the code on the host), sends mirror_answer(), and
-/// waits for the frame kGo before the fork; if the input ends instead, returns without a fork. For
-/// kPipe, the program of the request replaces this process. For kTerminal, returns immediately,
-/// without a marker and without a fork.
-[[nodiscard]] Result<RequestOutcome> fork_for_request(std::string_view word, const Env& env,
-                                                      const HostStreams& streams);
+/// After a fork, returns immediately in the child, which has a process group of its own and must
+/// run the command. Returns in the parent when the command has ended. When the input ends, the
+/// parent ends the child's group: with SIGTERM, and with SIGKILL ten seconds later.
+[[nodiscard]] Result<RequestOutcome> serve_request(std::string_view word, const Env& env,
+                                                   const HostStreams& streams);
 
 /// Gives this process the folder, the variables and the arguments of the request's command.
 void apply_request(const RequestOutcome& outcome, Context& context);

@@ -21,7 +21,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestSpecInput = 1U << 20U, kLargestPatch = 4U << 20U;
+constexpr std::size_t kLargestSpecInput = 1U << 20U, kLargestPatch = 4U << 20U;  ///< bytes
 /// The pauses before further attempts, 40 s in all.
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     std::chrono::milliseconds(200), std::chrono::milliseconds(1000),
@@ -29,7 +29,7 @@ constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     std::chrono::milliseconds(27000)};
 
 /// The answer of the host to one attempt.
-struct Answer : HostAnswer {
+struct SubmissionAnswer : HostAnswer {
   /// The record to delete after the answer was printed; nullopt: no record is to be deleted.
   std::optional<UnansweredSubmission> record{};
 };
@@ -77,23 +77,24 @@ std::string git_state_to_send(const std::filesystem::path& top, const Env& env) 
 class HostSubmission {
  public:
   HostSubmission(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
-                 RemoteRequest request, const CodeToCopy* code, std::string input)
+                 RemoteRequest request, const CodeToCopy* code_to_copy, std::string input)
       : caller_(caller),
         ssh_(ssh),
         call_(call),
         request_(std::move(request)),
-        code_(code),
+        code_to_copy_(code_to_copy),
         input_(std::move(input)),
         program_(program_on_host(caller.context, ssh.host())) {
     std::erase(request_.argv, "--watch");
-    if (code_ == nullptr) return;
+    if (code_to_copy_ == nullptr) return;
     // git inspects the code while rsync copies it.
-    git_state_ = std::async(std::launch::async, git_state_to_send, code_->tree.top, ssh_.env());
+    git_state_ =
+        std::async(std::launch::async, git_state_to_send, code_to_copy_->tree.top, ssh_.env());
   }
 
   /// Makes attempts until the host answers. Fails with kUnavailable if all attempts fail. Makes no
   /// second attempt if the first one fails before the token was sent.
-  Result<Answer> submit_until_answered(const Interrupt& interrupt) {
+  Result<SubmissionAnswer> submit_until_answered(const Interrupt& interrupt) {
     DLRUN_TRY_ASSIGN(auto unanswered,
                      UnansweredSubmission::find_or_make(caller_.context.env, ssh_.host().name,
                                                         identity_of(caller_.context, call_, input_),
@@ -109,6 +110,7 @@ class HostSubmission {
       auto answer = make_attempt(interrupt, is_token_sent);
       const bool is_lost =
           !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
+      // Slurm may have the job or not, so the record stays.
       const bool is_undecided = answer && answer->end.exit_code == kExitUnavailable;
       if (!is_lost || (!is_token_sent && attempt == 0)) {
         if (!is_token_sent) unanswered.remove();
@@ -138,22 +140,22 @@ class HostSubmission {
  private:
   /// Makes one attempt: copies the code and sends the token. Sets is_token_sent before the token
   /// leaves this machine, and resets it if dlrun did not start on the host.
-  Result<Answer> make_attempt(const Interrupt& interrupt, bool& is_token_sent) {
+  Result<SubmissionAnswer> make_attempt(const Interrupt& interrupt, bool& is_token_sent) {
     const bool was_sent = is_token_sent;
     DLRUN_TRY(ssh_.open());
     request_.nonce = random_hex(16);
     request_.has_input = call_.spec == "-";
-    if (code_ == nullptr) is_token_sent = true;
+    if (code_to_copy_ == nullptr) is_token_sent = true;
     const auto start = [&]() -> Result<StartedProcess> {
-      if (code_ != nullptr)
-        return copy_under_lock(ssh_, program_, *code_, caller_.context.bin_dir / "dlrun",
+      if (code_to_copy_ != nullptr)
+        return copy_under_lock(ssh_, program_, *code_to_copy_, caller_.context.bin_dir / "dlrun",
                                interrupt);
       DLRUN_TRY_ASSIGN(auto started, start_on_host(ssh_, program_, request_));
       return StartedProcess{std::move(started), {}};
     };
     DLRUN_TRY_ASSIGN(auto started_process, start());
     RemoteProcess& process = started_process.process;
-    if (code_ != nullptr) {
+    if (code_to_copy_ != nullptr) {
       is_token_sent = true;
       if (git_state_.valid()) request_.git_state = git_state_.get();
       request_.file_list = std::move(started_process.file_list);
@@ -163,7 +165,7 @@ class HostSubmission {
       process.send(RemoteFrame{RemoteFrame::Kind::kInput, input_});
       process.send(RemoteFrame{RemoteFrame::Kind::kInputEnd, ""});
     }
-    Answer answer;
+    SubmissionAnswer answer;
     DLRUN_TRY_ASSIGN(answer.end, process.follow_to_end(answer_sink(answer.out),
                                                        answer_sink(answer.err), interrupt));
     if (!answer.end.has_begun && answer.end.exit_code != kSshFailed) {
@@ -187,7 +189,7 @@ class HostSubmission {
   const Ssh& ssh_;
   const HostCall& call_;
   RemoteRequest request_;
-  const CodeToCopy* code_;
+  const CodeToCopy* code_to_copy_;
   std::string input_, program_;
   std::future<std::string> git_state_;  ///< valid() only until the state is sent
 };
@@ -195,12 +197,12 @@ class HostSubmission {
 }  // namespace
 
 Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
-                           RemoteRequest request, const CodeToCopy* code) {
+                           RemoteRequest request, const CodeToCopy* code_to_copy) {
   std::string input;
   if (call.spec == "-") {
     DLRUN_TRY_ASSIGN(input, read_spec_input());
   }
-  HostSubmission submission(caller, ssh, call, std::move(request), code, std::move(input));
+  HostSubmission submission(caller, ssh, call, std::move(request), code_to_copy, std::move(input));
   std::optional<UnansweredSubmission> record;
   {
     const Interrupt interrupt;

@@ -1,6 +1,6 @@
 #pragma once
 // The lock of a mirror (the copy of a user's code on a host): it keeps the code unchanged until
-// Slurm has the job. Also the host's answer about its mirror.
+// Slurm has the job. This file also has the host's answer about its mirror.
 
 #include <chrono>
 #include <filesystem>
@@ -40,6 +40,7 @@ class MirrorLock {
 [[nodiscard]] std::string mirror_answer(const std::filesystem::path& mirror,
                                         const std::vector<std::string>& paths, bool is_current);
 
+/// The contents of mirror_answer().
 struct MirrorAnswer {
   std::string path;
   std::vector<std::string> missing;

@@ -17,7 +17,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::chrono::hours kPullTimeLimit{24};
-constexpr std::size_t kLargestPullList = 64U << 20U;
+constexpr std::size_t kLargestPullList = 64U << 20U;  ///< bytes
 constexpr std::string_view kCopiedPrefix = "copied ";
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kPollTimeout{500};
 constexpr std::chrono::seconds kSignalGrace{10};  ///< for a command that got a signal
 constexpr std::size_t kMostPrinted = 64U << 10U;  ///< bytes of output that an error keeps
 
-/// The standard streams of a child; -1: the caller's.
+/// The standard streams of a child; -1: the child keeps the stream of this process.
 struct Streams {
   int in = -1, out = -1, err = -1;
 };
@@ -80,8 +80,8 @@ int exit_code_of_status(int status) {
 
 }  // namespace
 
-Result<ProgramOutcome> run_that_may_ask(const std::vector<std::string>& argv, const Env& env,
-                                        bool shows_errors) {
+Result<ProgramOutcome> run_program_that_may_ask(const std::vector<std::string>& argv,
+                                                const Env& env, bool shows_errors) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
@@ -187,7 +187,7 @@ void RemoteProcess::write_some() {
       ::send(in_.get(), to_send_.data(), to_send_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0) to_send_.erase(0, static_cast<std::size_t>(sent));
   if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-    to_send_.clear();  // ssh has ended; step() notices the end of its output
+    to_send_.clear();  // ssh has ended; transfer_some() notices the end of its output
     in_.reset();
   }
 }
@@ -225,7 +225,7 @@ Result<> RemoteProcess::read_output(UniqueFd& fd, MarkerFilter& filter, const Si
   return {};
 }
 
-Result<bool> RemoteProcess::step(const Sink& out, const Sink& err) {
+Result<bool> RemoteProcess::transfer_some(const Sink& out, const Sink& err) {
   if (!out_.is_open() && !err_.is_open()) return false;
   if (input_ == Input::kRaw && input_ended_ && to_send_.empty()) in_.reset();
   const bool wants_input =
@@ -265,7 +265,7 @@ Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chron
     if (interrupt.requested()) return fail(Errc::kInterrupted, "");
     if (std::chrono::steady_clock::now() > deadline)
       return fail(Errc::kTimeout, "the host gave no answer within {} s", timeout.count());
-    DLRUN_TRY_ASSIGN(const bool goes_on, step(keep, keep_err));
+    DLRUN_TRY_ASSIGN(const bool goes_on, transfer_some(keep, keep_err));
     if (!goes_on) {
       reap(true);
       return tl::unexpected(error_of(err));
@@ -288,7 +288,7 @@ Result<RemoteOutcome> RemoteProcess::follow_to_end(const Sink& out, const Sink& 
       in_.reset();
       ::kill(pid_, SIGTERM);
     }
-    DLRUN_TRY_ASSIGN(const bool goes_on, step(out, err));
+    DLRUN_TRY_ASSIGN(const bool goes_on, transfer_some(out, err));
     if (!goes_on) break;
   }
   reap(true);

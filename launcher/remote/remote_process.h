@@ -21,7 +21,7 @@ namespace dlrun {
 /// The exit code of an ssh that could not connect, or that lost the connection.
 inline constexpr int kSshFailed = 255;
 
-/// How the program of run_that_may_ask() ended.
+/// How the program of run_program_that_may_ask() ended.
 struct ProgramOutcome {
   int exit_code = 0;
   std::string err;  ///< the captured standard error
@@ -31,8 +31,8 @@ struct ProgramOutcome {
 /// standard input and output are /dev/null. Does not wait for processes that the program leaves
 /// behind. shows_errors: the program's standard error is the caller's; otherwise
 /// ProgramOutcome::err gets it.
-[[nodiscard]] Result<ProgramOutcome> run_that_may_ask(const std::vector<std::string>& argv,
-                                                      const Env& env, bool shows_errors);
+[[nodiscard]] Result<ProgramOutcome> run_program_that_may_ask(const std::vector<std::string>& argv,
+                                                              const Env& env, bool shows_errors);
 
 /// How a command on a host ended.
 struct RemoteOutcome {
@@ -102,10 +102,11 @@ class RemoteProcess {
 
   /// Waits at most 500 ms for output, input or room to send, and reads or sends what is possible.
   /// Returns false at the end of the host's output.
-  [[nodiscard]] Result<bool> step(const Sink& out, const Sink& err);
+  [[nodiscard]] Result<bool> transfer_some(const Sink& out, const Sink& err);
   [[nodiscard]] Result<> read_output(UniqueFd& fd, MarkerFilter& filter, const Sink& sink);
   void write_some();
   void read_input();
+  /// Returns true if ssh has ended. waits: first waits for this end.
   bool reap(bool waits);
   /// Returns the error for an ssh that has ended before the answer. err: the host's standard error
   /// after the line with which dlrun on the host begins (marker_of()).

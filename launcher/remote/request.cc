@@ -14,9 +14,9 @@ namespace {
 constexpr std::string_view kVersion = "1";
 constexpr std::string_view kBase64Digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-constexpr std::size_t kNoiseLimit = 1U << 20U;
-constexpr std::size_t kFrameLimit = 16U << 20U;
-constexpr std::size_t kFrameHead = 5;
+constexpr std::size_t kMostNoiseBytes = 1U << 20U;
+constexpr std::size_t kMostFrameBytes = 16U << 20U;
+constexpr std::size_t kFrameHeadBytes = 5;
 
 /// The words of RemoteMode, in its order.
 constexpr std::array<std::string_view, 4> kModes{"command", "terminal", "mirror", "pipe"};
@@ -146,23 +146,23 @@ Result<std::string> MarkerFilter::pass(std::string_view bytes) {
   // Does not search the same text again. Otherwise output that comes byte by byte would take
   // quadratic time.
   constexpr std::size_t kLongestVersion = 256;
-  const auto overlap = std::min(noise_.size(), start_.size() + kLongestVersion);
+  const auto overlap = std::min(noise_.size(), marker_start_.size() + kLongestVersion);
   const auto from = noise_.size() - overlap;
   noise_ += bytes;
-  const auto at = noise_.find(start_, from);
+  const auto at = noise_.find(marker_start_, from);
   const auto end = at == std::string::npos ? at : noise_.find(">\n", at);
   if (end != std::string::npos) {
     has_begun_ = true;
-    version_ = noise_.substr(at + start_.size(), end - at - start_.size());
+    version_ = noise_.substr(at + marker_start_.size(), end - at - marker_start_.size());
     std::string rest = noise_.substr(end + 2);
     noise_.resize(at);
     return rest;
   }
-  if (noise_.size() > kNoiseLimit) {
+  if (noise_.size() > kMostNoiseBytes) {
     return fail(Errc::kInvalid,
                 "the host printed more than {} bytes and no answer; a file that its shell reads at "
                 "the start (.bashrc, .cshrc, config.fish) may print without end",
-                kNoiseLimit);
+                kMostNoiseBytes);
   }
   return std::string();
 }
@@ -175,18 +175,19 @@ std::string encode(const RemoteFrame& frame) {
 }
 
 Result<std::optional<RemoteFrame>> FrameReader::next() {
-  if (waiting_.size() < kFrameHead) return std::optional<RemoteFrame>();
+  if (waiting_.size() < kFrameHeadBytes) return std::optional<RemoteFrame>();
   if (std::string_view("iesg").find(waiting_[0]) == std::string_view::npos)
     return fail(Errc::kInvalid, "--remote: standard input holds no frames");
   std::uint32_t size = 0;
-  for (std::size_t i = 1; i < kFrameHead; ++i)
+  for (std::size_t i = 1; i < kFrameHeadBytes; ++i)
     size = (size << 8U) | static_cast<unsigned char>(waiting_[i]);
-  if (size > kFrameLimit)
+  if (size > kMostFrameBytes)
     return fail(Errc::kInvalid, "--remote: a frame has {} bytes, at most {} are allowed", size,
-                kFrameLimit);
-  if (waiting_.size() < kFrameHead + size) return std::optional<RemoteFrame>();
-  RemoteFrame frame{static_cast<RemoteFrame::Kind>(waiting_[0]), waiting_.substr(kFrameHead, size)};
-  waiting_.erase(0, kFrameHead + size);
+                kMostFrameBytes);
+  if (waiting_.size() < kFrameHeadBytes + size) return std::optional<RemoteFrame>();
+  RemoteFrame frame{static_cast<RemoteFrame::Kind>(waiting_[0]),
+                    waiting_.substr(kFrameHeadBytes, size)};
+  waiting_.erase(0, kFrameHeadBytes + size);
   return std::optional(std::move(frame));
 }
 

@@ -14,28 +14,29 @@
 
 namespace dlrun {
 
-/// The action of the host.
+/// The action of dlrun on the host.
 enum class RemoteMode {
   kCommand,   ///< runs a command of dlrun, and ends it when the connection ends
   kTerminal,  ///< becomes the command, which ends when its terminal closes
-  kMirror,    ///< locks the mirror, sends its path, waits for kGo, and then runs the command
+  kMirror,    ///< locks the mirror, sends its path, and runs the command after a kGo frame
   kPipe,      ///< becomes another program, with the connection as its standard streams
 };
 
 struct RemoteRequest {
   RemoteMode mode = RemoteMode::kCommand;
-  std::string nonce;       ///< in the marker between the output of the shell and the answer
-  std::string root;        ///< the folder of mirrors: `root` of hosts/NAME.yaml, unexpanded
-  std::string mirror;      ///< the mirror's name below root; empty: there is none
-  std::string subfolder;   ///< the folder below the mirror where the command starts
-  std::string token;       ///< of `submit` and `resubmit`, see held_token.h; else empty
+  std::string nonce;      ///< in the marker between the output of the shell and the answer
+  std::string root;       ///< the folder of mirrors: `root` of hosts/NAME.yaml, unexpanded
+  std::string mirror;     ///< the mirror's name below root; empty: there is none
+  std::string subfolder;  ///< the folder below the mirror where the command starts
+  /// Identifies a submission of `submit` or `resubmit` (launcher/submit/held_token.h); else empty.
+  std::string token;
   std::string git_state;   ///< git_state_bytes() of the code; empty: unknown
   std::string code_state;  ///< kMirror: state_of_files() of the code; empty: rsync must run
   std::string file_list;   ///< in a kGo frame: for write_file_list(); empty: the old list stays
-  bool colour_out = false, colour_err = false;
-  bool has_input = false;  ///< the command reads standard input
-  /// kMirror: absolute paths that exist on the caller's machine. The host answers which are
-  /// missing.
+  bool colour_out = false, colour_err = false;  ///< colours on the user's standard output, error
+  bool has_input = false;                       ///< the command reads standard input
+  /// kMirror: absolute paths that exist on the user's machine. The host answers which of them it
+  /// lacks.
   std::vector<std::string> paths;
   std::vector<std::string> argv;  ///< the command, without "dlrun"; kPipe: the whole argv
 };
@@ -56,17 +57,19 @@ struct RemoteRequest {
 /// Drops everything before the marker. Accepts the bytes in pieces.
 class MarkerFilter {
  public:
-  explicit MarkerFilter(std::string_view nonce) : start_("<dlrun " + std::string(nonce) + " ") {}
+  explicit MarkerFilter(std::string_view nonce)
+      : marker_start_("<dlrun " + std::string(nonce) + " ") {}
   /// Returns those of the new bytes that come after the marker; empty until the marker has come.
   /// Fails with kInvalid after more than a mebibyte without a marker.
   [[nodiscard]] Result<std::string> pass(std::string_view bytes);
+  /// Returns true if the marker has come, so that the answer has begun.
   [[nodiscard]] bool has_begun() const { return has_begun_; }
   [[nodiscard]] const std::string& version() const { return version_; }
   /// Returns the bytes before the marker.
   [[nodiscard]] std::string noise() const { return with_unix_line_ends(noise_); }
 
  private:
-  std::string start_, noise_, version_;
+  std::string marker_start_, noise_, version_;
   bool has_begun_ = false;
 };
 

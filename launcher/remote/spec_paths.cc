@@ -32,7 +32,7 @@ class PathCheck {
 
   /// Adds wrong paths to `problems`, and paths that exist on this machine to `local`. Returns the
   /// path of the base; empty if there is none.
-  std::filesystem::path run(std::vector<Diagnostic>& problems, std::vector<LocalPath>& local) {
+  std::filesystem::path check(std::vector<Diagnostic>& problems, std::vector<LocalPath>& local) {
     const auto document = parse_yaml(text_);
     if (!document || document->nodes.empty()) return {};
     document_ = &*document;
@@ -66,8 +66,8 @@ class PathCheck {
     const std::string& value = node.text;
     if (value.starts_with('~') || value.find("${") != std::string::npos) return;
     const std::filesystem::path path(value);
-    const auto whole = (file_.parent_path() / path).lexically_normal();
-    const auto from_top = whole.lexically_relative(tree_.top);
+    const auto absolute = (file_.parent_path() / path).lexically_normal();
+    const auto from_top = absolute.lexically_relative(tree_.top);
     const bool is_inside = !from_top.empty() && *from_top.begin() != "..";
     Diagnostic at{Diagnostic::Severity::kError,
                   {Origin::Kind::kFile, file_.string(), node.line, node.column},
@@ -75,7 +75,7 @@ class PathCheck {
                   line_for_message(text_, node.line)};
     std::error_code error;
     if (path.is_relative() && is_inside) {
-      if (key == "base") base_ = whole;
+      if (key == "base") base_ = absolute;
     } else if (path.is_relative()) {
       at.message = fmt::format(
           "{}: '{}' leaves the repository {}, and the host gets a copy of this repository only. "
@@ -86,9 +86,9 @@ class PathCheck {
       at.message = fmt::format(
           "{}: '{}' is a path on this machine, but the host uses its own copy of the repository. "
           "Write the path relative to the spec: {}",
-          key, printable(value), whole.lexically_relative(file_.parent_path()).string());
+          key, printable(value), absolute.lexically_relative(file_.parent_path()).string());
       problems_->push_back(std::move(at));
-    } else if (std::filesystem::exists(whole, error)) {
+    } else if (std::filesystem::exists(absolute, error)) {
       local_->push_back({key, value, std::move(at)});
     }
   }
@@ -112,7 +112,7 @@ Result<std::vector<LocalPath>> check_spec_paths(const std::filesystem::path& spe
     auto text = read_untrusted(file, kLargestSpec, Links::kFollow);
     if (!text && i == 0) return tl::unexpected(text.error());
     if (!text) break;  // the host reports a base that is missing
-    file = PathCheck(file, std::move(*text), tree).run(problems, local);
+    file = PathCheck(file, std::move(*text), tree).check(problems, local);
   }
   if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));
   return local;

@@ -46,18 +46,19 @@ Result<std::filesystem::path> make_socket_folder(const Env& env, const std::file
     constexpr std::size_t kSocketName = 32;
     return folder.is_absolute() && folder.string().size() + kSocketName < kLongestSocket;
   };
-  const std::filesystem::path runtime = env.get_or("XDG_RUNTIME_DIR", "");
-  const auto preferred = runtime / "dlrun-ssh";
-  if (fits(preferred) && ::access(runtime.c_str(), W_OK) == 0 && ensure_private_folder(preferred))
+  const std::filesystem::path runtime_dir = env.get_or("XDG_RUNTIME_DIR", "");
+  const auto preferred = runtime_dir / "dlrun-ssh";
+  if (fits(preferred) && ::access(runtime_dir.c_str(), W_OK) == 0 &&
+      ensure_private_folder(preferred))
     return preferred;
   const auto usual = tmp / fmt::format("dlrun-ssh-{}", ::geteuid());
   const auto made = ensure_private_folder(usual);
   if (made) return usual;
-  const auto last = std::filesystem::path(env.get_or("HOME", "")) / ".cache/dlrun/ssh";
-  if (fits(last) && make_private_directories(last) && ensure_private_folder(last)) {
+  const auto fallback = std::filesystem::path(env.get_or("HOME", "")) / ".cache/dlrun/ssh";
+  if (fits(fallback) && make_private_directories(fallback) && ensure_private_folder(fallback)) {
     log_info("another folder holds the connections",
-             {{"instead_of", usual.string()}, {"folder", last.string()}});
-    return last;
+             {{"instead_of", usual.string()}, {"folder", fallback.string()}});
+    return fallback;
   }
   return fail(made.error().code, "{}. Set XDG_RUNTIME_DIR to a folder of yours with a short path{}",
               made.error().message,
@@ -86,8 +87,8 @@ std::string process_text(std::string_view pid) {
 
 /// Takes the lock under which a connection is opened. Without the lock, two commands that start
 /// together would open two connections, and one of them would stay open unused. The file has the
-/// process id of the process that holds the lock, or that held it before. Fails with kUnavailable
-/// at the end of `patience`.
+/// process id of the process that holds the lock, or that held it last. Fails with kUnavailable at
+/// the end of `patience`.
 Result<UniqueFd> lock_opening(const Ssh& ssh, std::chrono::seconds patience) {
   const std::string file = ssh.socket().string() + ".lock";
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -114,7 +115,8 @@ Result<UniqueFd> lock_opening(const Ssh& ssh, std::chrono::seconds patience) {
 Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask, const std::filesystem::path& tmp) {
   DLRUN_TRY_ASSIGN(const auto folder, make_socket_folder(env, tmp));
   const auto socket = folder / socket_name(host, env);
-  // ssh's SendEnv could pass DLRUN_HOST on to the host, which has no file of this name.
+  // ssh's SendEnv could pass DLRUN_HOST on to the host. dlrun would look there for hosts/NAME.yaml,
+  // which only this machine has.
   env.unset("DLRUN_HOST");
   return Ssh(std::move(host), std::move(env), socket, can_ask);
 }
@@ -161,7 +163,7 @@ Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
   DLRUN_TRY_ASSIGN(const auto lock, lock_opening(*this, patience));
   if (is_open()) return {};
   ::unlink(socket_.c_str());  // the socket of a connection that has ended
-  DLRUN_TRY_ASSIGN(const auto ended, run_that_may_ask(opener_argv(), env_, can_ask_));
+  DLRUN_TRY_ASSIGN(const auto ended, run_program_that_may_ask(opener_argv(), env_, can_ask_));
   if (ended.exit_code == 0 && is_open()) return {};
   return fail(Errc::kUnavailable, "{}", connection_error_text(*this, ended.err));
 }
@@ -169,9 +171,9 @@ Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
 Result<UniqueFd> Ssh::lock_session_slot(bool is_rsync, std::chrono::seconds patience) const {
   if (host_.master == MasterUse::kNone) return UniqueFd();
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  const int sessions = is_rsync ? kRsyncSessions : kCommandSessions;
+  const int session_count = is_rsync ? kRsyncSessions : kCommandSessions;
   for (;;) {
-    for (int i = 0; i < sessions; ++i) {
+    for (int i = 0; i < session_count; ++i) {
       const std::string file =
           fmt::format("{}.{}{}.lock", socket_.string(), is_rsync ? "rsync" : "session", i);
       UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -184,13 +186,13 @@ Result<UniqueFd> Ssh::lock_session_slot(bool is_rsync, std::chrono::seconds pati
           Errc::kUnavailable,
           "{}: {} copies by rsync use the connection already, and the host's sshd may refuse "
           "more; try again when one of them has ended",
-          host_.name, sessions);
+          host_.name, session_count);
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       return fail(Errc::kUnavailable,
                   "{}: {} commands use the connection already, and the host's sshd may refuse "
                   "more; end one of them, such as a `logs -f`, and try again",
-                  host_.name, sessions);
+                  host_.name, session_count);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -240,7 +242,7 @@ std::vector<std::string> Ssh::command_argv(const std::vector<std::string>& argum
 std::vector<std::string> Ssh::arguments_that_start(const std::string& program,
                                                    const std::string& word) const {
   if (!host_.uses_login_shell) return {program, "--remote", word};
-  // All shells read a text in single quotes alike if it has only the characters of check_program().
+  // `program` and `word` have no character that shells treat differently inside single quotes.
   return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};
 }
 

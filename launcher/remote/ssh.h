@@ -1,5 +1,5 @@
 #pragma once
-// The user's own ssh, as argument vectors, and the connection that calls to one host share
+// The command lines of the user's ssh, and the connection that all commands on one host share
 // (ssh_config(5), ControlMaster).
 
 #include <chrono>
@@ -18,9 +18,9 @@ namespace dlrun {
 class Ssh {
  public:
   /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in `tmp`, else below
-  /// ~/.cache. can_ask: a person at a terminal can answer ssh's questions. If none of the three can
-  /// be used, fails with kInvalid if another user owns the folder in `tmp` or can enter it, and
-  /// with kIo if that folder cannot be made.
+  /// ~/.cache. can_ask: a person at a terminal can answer ssh's questions. If none of the three
+  /// folders can be used, the folder in `tmp` decides the error: kInvalid if another user owns it
+  /// or can enter it, kIo if it cannot be made.
   [[nodiscard]] static Result<Ssh> of_host(HostFile host, Env env, bool can_ask,
                                            const std::filesystem::path& tmp = "/tmp");
 
@@ -63,8 +63,9 @@ class Ssh {
   /// of characters that no shell changes. wants_terminal: the command gets a terminal there.
   [[nodiscard]] std::vector<std::string> command_argv(const std::vector<std::string>& arguments,
                                                       bool wants_terminal) const;
-  /// Returns the arguments of command_argv() that start dlrun on the host. word: the request as one
-  /// word (request.h), or "-" if the request follows on standard input.
+  /// Returns the arguments of command_argv() that start dlrun on the host. program: the path of
+  /// dlrun there. word: the request as one word (request.h), or "-" if the request follows on
+  /// standard input.
   [[nodiscard]] std::vector<std::string> arguments_that_start(const std::string& program,
                                                               const std::string& word) const;
   /// Returns the argument vector of the ssh that opens the shared connection.

@@ -13,7 +13,8 @@
 
 namespace dlrun {
 
-/// A submission in progress. While this object exists, no other dlrun continues the submission.
+/// The record of a submission without an answer. While this object exists, no other dlrun continues
+/// the submission.
 class UnansweredSubmission {
  public:
   /// Returns the record of an earlier call of the same command that got no answer. If there is

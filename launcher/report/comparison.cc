@@ -21,7 +21,7 @@ namespace {
 using namespace page;
 
 constexpr std::size_t kMostKeysInRunsTable = 5;
-constexpr std::size_t kNotesShown = 20;
+constexpr std::size_t kReasonsShown = 20;
 constexpr std::size_t kLongestOnOneLine = 24;  // bytes of a value that a cell shows on one line
 
 bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
@@ -60,7 +60,7 @@ std::vector<std::string> names_of_all_results(const std::vector<RunReport>& repo
 
 /// Returns true if the curves of the run with this index are drawn.
 bool is_drawn(std::size_t at) {
-  return at < kChartColours;
+  return at < kChartColourCount;
 }
 
 /// Returns the keys whose values differ between the runs.
@@ -114,7 +114,7 @@ RunColumns choose_columns(const std::vector<RunReport>& reports, std::vector<std
   return columns;
 }
 
-/// The sum of a figure over the runs for which the figure is known.
+/// The sum of a value over the runs for which it is known.
 struct KnownSum {
   double sum = 0;
   std::size_t run_count = 0;
@@ -123,11 +123,11 @@ struct KnownSum {
     sum += *value;
     ++run_count;
   }
-  /// Returns the text `figure`, with the number of runs behind it if the figure of some runs is
-  /// unknown: "1 kWh (known for 1 of 2 runs)". all: the number of all runs.
-  [[nodiscard]] std::string with_count(const std::string& figure, std::size_t all) const {
-    return run_count == all ? figure
-                            : fmt::format("{} (known for {} of {} runs)", figure, run_count, all);
+  /// Returns `sum_text`. If the value of some runs is unknown, appends for how many runs it is
+  /// known: "1 kWh (known for 1 of 2 runs)". all: the number of all runs.
+  [[nodiscard]] std::string with_count(const std::string& sum_text, std::size_t all) const {
+    return run_count == all ? sum_text
+                            : fmt::format("{} (known for {} of {} runs)", sum_text, run_count, all);
   }
 };
 
@@ -249,22 +249,22 @@ std::string runs_table_html(const std::vector<RunReport>& reports, const RunColu
 /// Returns the reasons why runs did not complete, and the problems of their files.
 std::string problems_html(const std::vector<RunReport>& reports) {
   std::string page;
-  std::size_t noted = 0;
+  std::size_t incomplete_count = 0;
   for (const RunReport& report : reports) {
     for (const auto& problem : report.problems)
       page += fmt::format("<p class=\"note\">{}: {}</p>\n", escape_html(report.label),
                           escape_html(problem));
     if (report.status.state == RunState::kCompleted || report.status.detail.empty() ||
-        ++noted > kNotesShown)
+        ++incomplete_count > kReasonsShown)
       continue;
     page += fmt::format("<p class=\"note{}\">{}: {}</p>\n",
                         css_class_of(report.status.state) == "bad" ? " bad" : "",
                         escape_html(report.label), escape_html(report.status.detail));
     page += last_words_html(report);
   }
-  if (noted > kNotesShown)
+  if (incomplete_count > kReasonsShown)
     page += fmt::format("<p class=\"soft\">and {} more runs that did not complete</p>\n",
-                        noted - kNotesShown);
+                        incomplete_count - kReasonsShown);
   return page;
 }
 
@@ -304,7 +304,7 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   std::string page = head_html(title);
   const auto keys = keys_that_differ(reports);
   const bool keys_have_own_table =
-      keys.size() > kMostKeysInRunsTable && reports.size() <= kChartColours;
+      keys.size() > kMostKeysInRunsTable && reports.size() <= kChartColourCount;
   const RunColumns chosen =
       choose_columns(reports, keys_have_own_table ? std::vector<std::string>() : keys);
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),

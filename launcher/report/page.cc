@@ -22,7 +22,7 @@ using namespace page;
 
 constexpr std::size_t kEventsShown = 200;
 constexpr std::size_t kRanksShown = 32;
-constexpr std::size_t kSlowShown = 16;
+constexpr std::size_t kSlowRanksShown = 16;
 constexpr std::size_t kEventPinsShown = 100;  // marks of bad events in one attempt's row
 
 std::string utc_text(double t, bool has_date) {
@@ -50,7 +50,7 @@ std::string tick_label(double seconds, double length) {
 /// The legend of the timeline. It lists only the colours that the timeline uses.
 struct Legend {
   bool has_wait = false, has_good = false, has_queued_again = false, has_bad = false,
-       has_open = false, has_pins = false;
+       has_unended = false, has_pins = false;
 
   [[nodiscard]] std::string html() const {
     std::string keys;
@@ -59,7 +59,7 @@ struct Legend {
         keys += fmt::format("<span class=\"key\"><i class=\"{}\"></i>{}</span>", look, words);
     };
     add(has_wait, "box wait", "waiting for all ranks to join");
-    add(has_open, "box", "still running, or no end is recorded");
+    add(has_unended, "box", "still running, or no end is recorded");
     add(has_good, "box isgood", "ended well");
     add(has_queued_again, "box isagain",
         "queued again as planned: time limit, preemption or requeue");
@@ -115,7 +115,7 @@ std::string timeline_html(const RunReport& report) {
       legend.has_queued_again = legend.has_queued_again || is_queued_again;
       legend.has_good = legend.has_good || is_good;
       legend.has_bad = legend.has_bad || is_bad;
-      legend.has_open = legend.has_open || !attempt.ended;
+      legend.has_unended = legend.has_unended || !attempt.ended;
       text += fmt::format(
           "<div class=\"span{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}{}\"></div>",
           is_queued_again ? " isagain"
@@ -126,9 +126,10 @@ std::string timeline_html(const RunReport& report) {
           fine_duration_text(until - joined),
           attempt.reason.empty() ? "" : ", " + escape_html(attempt.reason.text()));
     }
-    std::size_t pins = 0;
+    std::size_t pin_count = 0;
     for (const ShownEvent& event : report.history.events()) {
-      if (event.attempt != attempt.number || !event.is_bad || ++pins > kEventPinsShown) continue;
+      if (event.attempt != attempt.number || !event.is_bad || ++pin_count > kEventPinsShown)
+        continue;
       legend.has_pins = true;
       text += fmt::format("<div class=\"pin bad\" style=\"left:{:.2f}%\" title=\"{}\"></div>",
                           percent_at(event.t), escape_html(event.kind + ": " + event.text));
@@ -163,22 +164,22 @@ std::string events_table_html(const RunReport& report) {
 }
 
 std::string slow_ranks_html(const RunReport& report) {
-  const std::size_t samples = report.history.samples().size();
+  const std::size_t sample_count = report.history.samples().size();
   std::vector<const SlowRank*> slow;
-  // Leaves out a rank that was slow once, or in less than a tenth of the samples, because that may
-  // be chance.
+  // Leaves out a rank that was slow in only one sample, or in less than a tenth of the samples,
+  // because that may be chance.
   for (const auto& [rank, one] : report.history.slow_ranks()) {
-    if (one.slow_count >= 2 && one.slow_count * 10 >= samples) slow.push_back(&one);
+    if (one.slow_count >= 2 && one.slow_count * 10 >= sample_count) slow.push_back(&one);
   }
   if (slow.empty()) return "";
   std::sort(slow.begin(), slow.end(),
             [](const SlowRank* a, const SlowRank* b) { return a->slow_count > b->slow_count; });
   const std::size_t all = slow.size();
-  slow.resize(std::min(all, kSlowShown));
+  slow.resize(std::min(all, kSlowRanksShown));
   std::vector<std::vector<std::string>> rows;
   for (const SlowRank* one : slow) {
     rows.push_back({std::to_string(one->rank), escape_html(one->host),
-                    fmt::format("{} of {}", one->slow_count, samples),
+                    fmt::format("{} of {}", one->slow_count, sample_count),
                     one->work_ms > 0 ? fmt::format("{:.4g} ms", one->work_ms) : "",
                     one->lag > 0 ? fmt::format("{} steps", one->lag) : ""});
   }
@@ -321,7 +322,7 @@ std::string tiles_html(const RunReport& report) {
 
 /// Returns a table of the requested and the used resources, with suggestions for the next spec.
 std::string use_table_html(const RunReport& report) {
-  if (!report.asked || report.use.rows.empty()) return "";
+  if (!report.requested || report.use.rows.empty()) return "";
   std::vector<std::vector<std::string>> rows;
   for (const ResourceRow& row : report.use.rows) {
     rows.push_back({escape_html(row.resource),
@@ -338,7 +339,7 @@ std::string origin_html(const RunReport& report) {
   facts.emplace_back("run directory", report.run.path.string());
   if (!report.run.created.empty()) facts.emplace_back("created", report.run.created);
   if (const auto hash = value_of(report.result, "parameters"); !hash.empty())
-    facts.emplace_back("trained parameters", hash);
+    facts.emplace_back("hash of the trained parameters", hash);
   facts.insert(facts.end(), report.background.begin(), report.background.end());
   return "<h2>What ran</h2>\n" + list_html(facts) + folded_html("The effective spec", report.spec) +
          folded_html("The script that was submitted", report.script);

@@ -1,6 +1,6 @@
 #pragma once
 // Parts of pages: HTML for text and numbers. These functions escape text from a run with
-// escape_html(); cells of table_html() must be escaped by the caller.
+// escape_html(), except the cells of table_html(): the calling code must escape these.
 
 #include <string>
 #include <string_view>
@@ -49,8 +49,8 @@ struct Column {
 [[nodiscard]] std::string table_html(const std::vector<Column>& columns,
                                      const std::vector<std::vector<std::string>>& rows);
 
-/// Returns the start of the first attempt, else the time of the first line of metrics.jsonl, in
-/// seconds since 1970; 0 if there is neither.
+/// Returns the time at which the first attempt began, else the time of the first line of
+/// metrics.jsonl, in seconds since 1970; 0 if there is neither.
 [[nodiscard]] double begin_of(const RunReport& report);
 /// Returns the time of the run's last event, progress report or sample, in seconds since 1970;
 /// begin_of() if the run has none of these.

@@ -12,14 +12,14 @@ namespace {
 using Reports = std::vector<const RunReport*>;
 
 /// The largest ratio of two values that count as the same. The step at which an epoch began is
-/// known only up to the interval between two reports, so measured values differ a little even if
-/// the true ones are equal.
+/// known only up to the interval between two reports. So the measured steps per epoch of two runs
+/// differ a little even if the true ones are equal.
 constexpr double kSameWithin = 1.05;
 
 /// Returns true if a point of the report has the field. Returns true, too, for a report without
 /// points: it has no curve, so every axis suits it.
 template <typename Has>
-bool can_have_field(const RunReport& report, const Has& has) {
+bool has_field_or_no_points(const RunReport& report, const Has& has) {
   const auto& metrics = report.metrics;
   const auto& progress = report.history.progress();
   return (metrics.empty() && progress.empty()) ||
@@ -29,13 +29,15 @@ bool can_have_field(const RunReport& report, const Has& has) {
 
 bool all_have_steps(const Reports& reports) {
   return std::all_of(reports.begin(), reports.end(), [](const RunReport* report) {
-    return can_have_field(*report, [](const auto& point) { return point.step.has_value(); });
+    return has_field_or_no_points(*report,
+                                  [](const auto& point) { return point.step.has_value(); });
   });
 }
 
 bool all_have_epochs(const Reports& reports) {
   return std::all_of(reports.begin(), reports.end(), [](const RunReport* report) {
-    return can_have_field(*report, [](const auto& point) { return point.epoch.has_value(); });
+    return has_field_or_no_points(*report,
+                                  [](const auto& point) { return point.epoch.has_value(); });
   });
 }
 
@@ -118,14 +120,14 @@ std::string ReportedAxis::unit() const {
   return "";
 }
 
-std::optional<double> ReportedAxis::x_of(std::size_t report, double seconds,
+std::optional<double> ReportedAxis::x_of(std::size_t report_index, double seconds,
                                          const std::optional<std::int64_t>& step,
                                          const std::optional<std::int64_t>& epoch) const {
   if (kind_ == Kind::kTime) return seconds;
   if (kind_ == Kind::kReportedEpochs)
     return epoch ? std::optional(static_cast<double>(*epoch)) : std::nullopt;
   if (!step) return std::nullopt;
-  return static_cast<double>(*step) * per_step_[report];
+  return static_cast<double>(*step) * per_step_[report_index];
 }
 
 }  // namespace dlrun

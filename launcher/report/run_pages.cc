@@ -62,7 +62,7 @@ Result<std::vector<ShownRun>> shown_runs_of(const Env& env,
   return shown_runs;
 }
 
-/// Returns the title of a comparison. is_sweep_alone: the user named one sweep.
+/// Returns the title of a comparison. is_sweep_alone: the user asked for one sweep.
 std::string title_of(const std::vector<ShownRun>& shown_runs, bool is_sweep_alone) {
   const std::string& first = shown_runs.front().run.id;
   if (is_sweep_alone) return "Sweep " + first.substr(0, first.rfind('/'));
@@ -96,17 +96,17 @@ class SharedJobs {
   }
 
  private:
-  std::map<std::filesystem::path, bool> is_packed_;
+  std::map<std::filesystem::path, bool> is_packed_;  ///< by the sweep's directory
 };
 
-/// Adds the energy that Slurm's accounting has for the user's own runs that have ended. Does not
-/// ask about runs that were submitted through slurmrestd, whose Slurm may not be reachable from
-/// here, or about jobs that several points share, because their energy is not that of one point.
+/// Adds the energy that Slurm's accounting has for the user's own runs that have ended. Leaves out
+/// - runs that slurmrestd submitted, because their Slurm may not be reachable from here;
+/// - jobs that several points share, because their energy is not that of one point.
 void add_energy(const Env& env, std::vector<RunReport>& reports) {
   constexpr std::chrono::seconds kLimit{5};
   SharedJobs shared_jobs;
-  // Returns the jobs of a run about which Slurm is asked: all jobs of its chain (retry.chain), else
-  // the only one; none if Slurm is not asked about the run.
+  // Returns the jobs of a run: all jobs of its chain if it has one (retry.chain), else its one job.
+  // Returns no jobs if Slurm must not be asked about this run.
   const auto jobs_to_ask_about = [&](const RunReport& report) {
     const RunFacts& facts = report.status.facts;
     if (facts.foreign || report.status.job.id.empty() || !is_inactive(report.status.state) ||
@@ -149,19 +149,19 @@ Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
   DLRUN_TRY_ASSIGN(const auto shown_runs, shown_runs_of(env, current_dir, names));
   std::vector<std::filesystem::path> paths;
   for (const ShownRun& shown : shown_runs) paths.push_back(shown.run.path);
-  const auto states = RunInspector(env, servers).inspect_all(paths);
+  const auto statuses = RunInspector(env, servers).inspect_all(paths);
   RunPage page;
   std::vector<RunReport> reports;
   bool has_points = false;
   for (std::size_t at = 0; at < shown_runs.size(); ++at) {
-    if (!states[at]) {
-      if (shown_runs.size() == 1) return tl::unexpected(states[at].error());
-      warn(fmt::format("{}: {}", shown_runs[at].run.id, states[at].error().message));
+    if (!statuses[at]) {
+      if (shown_runs.size() == 1) return tl::unexpected(statuses[at].error());
+      warn(fmt::format("{}: {}", shown_runs[at].run.id, statuses[at].error().message));
       continue;
     }
-    page.has_last_known_states = page.has_last_known_states || is_unreachable(*states[at]);
+    page.has_last_known_states = page.has_last_known_states || is_unreachable(*statuses[at]);
     has_points = has_points || !shown_runs[at].short_label.empty();
-    reports.push_back(report_of(shown_runs[at], *states[at]));
+    reports.push_back(report_of(shown_runs[at], *statuses[at]));
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
 

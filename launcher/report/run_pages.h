@@ -1,5 +1,5 @@
 #pragma once
-// Makes the page of `dlrun report` about the runs that a user names.
+// Makes the page of `dlrun report` about the runs that the user asks for.
 
 #include <filesystem>
 #include <functional>
@@ -15,7 +15,7 @@ namespace dlrun {
 /// A page about one run, or a comparison of several runs or of a sweep's points.
 struct RunPage {
   std::string html;
-  bool has_last_known_states = false;  ///< the controller gave no answer about one or more runs
+  bool has_last_known_states = false;  ///< a state may be outdated, because Slurm did not answer
   /// The file for the page if the user gives none. The page about one run or one sweep goes into
   /// the run's or the sweep's directory, which is private. A comparison of several runs, or a page
   /// about another user's run, goes into the current directory.

@@ -111,12 +111,14 @@ std::optional<double> largest_gpu_memory_bytes(const std::optional<RankSnapshot>
 /// Compares the requested with the used resources. Call it after the script, the record and the
 /// ranks were read.
 void add_use(RunReport& report) {
-  if (report.status.job.cluster != kLocalCluster) report.asked = asked_resources(report.script);
-  report.use =
-      use_of({report.history, report.status, report.asked, largest_gpu_memory_bytes(report.ranks)});
+  if (report.status.job.cluster != kLocalCluster)
+    report.requested = requested_resources(report.script);
+  report.use = use_of(
+      {report.history, report.status, report.requested, largest_gpu_memory_bytes(report.ranks)});
 }
 
-/// Returns a value as one line: a list without its brackets, a map as "{name: value, ...}".
+/// Returns a value as one line: a map as "{name: value, ...}", a list as "a, b". is_inner: the
+/// value is inside another one, and a list keeps its brackets.
 std::string value_text(const YamlDocument& yaml, YamlId id, bool is_inner = false) {
   const YamlNode& node = yaml.at(id);
   if (node.kind == YamlNode::Kind::kNull) return node.text;
@@ -194,12 +196,12 @@ RunReport read_report(IndexEntry run, RunStatus status) {
     report.problems.push_back(
         fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle are left out",
                     bytes >> 20U));
-  if (report.history.torn_bytes() > 0)
+  if (report.history.unfinished_bytes() > 0)
     report.problems.push_back(
         fmt::format("events.jsonl ends in {} bytes that are no whole event, because its writer was "
                     "killed or is "
                     "writing now; these bytes are left out",
-                    report.history.torn_bytes()));
+                    report.history.unfinished_bytes()));
   if (auto metrics = read_metrics(report.run.path)) {
     report.metrics = std::move(*metrics);
   } else {

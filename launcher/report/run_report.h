@@ -30,12 +30,12 @@ struct RunReport {
   std::vector<std::pair<std::string, std::string>> keys;
   /// The fields of the program's final report.
   std::vector<std::pair<std::string, std::string>> result;
-  std::vector<std::string> last_words;  ///< for a failed run
-  std::optional<AskedResources> asked;  ///< nullopt: the run asked Slurm for nothing
-  RunUse use;                           ///< the use of all attempts together
-  std::optional<double> slurm_joules;   ///< energy of the nodes, as Slurm's accounting has it
-  std::string spec, script;             ///< texts of resolved.yaml and job.sh, cut after 256 KiB
-  std::vector<std::string> problems;  ///< sentences about files that are damaged or cannot be read
+  std::vector<std::string> last_words;          ///< last lines of output of a failed run
+  std::optional<RequestedResources> requested;  ///< nullopt: the run asked Slurm for nothing
+  RunUse use;                                   ///< the use of all attempts together
+  std::optional<double> slurm_joules;  ///< energy of the nodes, as Slurm's accounting has it
+  std::string spec, script;            ///< texts of resolved.yaml and job.sh, cut after 256 KiB
+  std::vector<std::string> problems;   ///< sentences about files that are damaged or cannot be read
 };
 
 /// Reads the run's files. Skips missing files. Adds a message to `problems` for each file that is
@@ -64,8 +64,8 @@ void sort_best_first(std::vector<RunReport>& reports);
 /// Returns a self-contained page about one run, without scripts and external resources. made_at is
 /// the present time, in UTC. Escapes all text from the run.
 [[nodiscard]] std::string report_page(const RunReport& report, const std::string& made_at);
-/// Returns a page with the given title that compares several runs. The notes on report_page() apply
-/// to this page, too.
+/// Returns a page like that of report_page(), but with the given title and a comparison of several
+/// runs.
 [[nodiscard]] std::string comparison_page(const std::vector<RunReport>& reports,
                                           const std::string& title, const std::string& made_at);
 

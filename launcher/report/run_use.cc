@@ -28,7 +28,7 @@ constexpr double kWellFilledGpuFraction = 0.4;
 /// A use above this fraction of the request is close to the limit.
 constexpr double kCloseToLimitFraction = 0.9;
 
-/// Returns the time of the last event, report or sample of an attempt.
+/// Returns the time of the last event, progress report or sample of an attempt.
 double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
   double last = attempt.begun;
   const auto take = [&](const auto& points) {
@@ -44,23 +44,24 @@ double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
 
 /// Sets the times of the attempts, the number of starts, and the hours of GPUs and cores.
 void add_times(const UseFacts& facts, RunUse& use) {
-  double start = 0;  // of the job, for the present attempt
+  double start = 0;  // of the job that the present attempt runs in
   for (const AttemptHistory& attempt : facts.history.attempts()) {
-    // Lead claims the run once after each start of the job. Only the first attempt after the start
-    // has the job's id from this claim.
-    if (use.starts == 0 || !attempt.job.empty()) {
+    // Lead records the job's id once after each start of the job. So an attempt with a job id is
+    // the first one after a start.
+    if (use.start_count == 0 || !attempt.job.empty()) {
       start = attempt.begun;
-      ++use.starts;
+      ++use.start_count;
     }
     const double end = attempt.ended.value_or(last_time_of(facts.history, attempt));
     use.seconds += std::max(end - attempt.begun, 0.0);
     use.longest_job_seconds = std::max(use.longest_job_seconds, end - start);
   }
-  if (!facts.asked) return;
-  const Requested& asked = facts.asked->requested;
+  if (!facts.requested) return;
+  const Requested& requested = facts.requested->whole_job;
   const double hours = use.seconds / 3600;
-  if (asked.gpus && *asked.gpus > 0) use.gpu_hours = hours * static_cast<double>(*asked.gpus);
-  if (asked.cpus) use.core_hours = hours * static_cast<double>(*asked.cpus);
+  if (requested.gpus && *requested.gpus > 0)
+    use.gpu_hours = hours * static_cast<double>(*requested.gpus);
+  if (requested.cpus) use.core_hours = hours * static_cast<double>(*requested.cpus);
 }
 
 /// Returns a limit that leaves room above `seconds`: whole 5 minutes, half hours or hours.
@@ -73,10 +74,11 @@ std::int64_t suggested_limit_seconds(double seconds) {
 void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
   if (use.longest_job_seconds <= 0) return;
   ResourceRow row{.resource = "time", .used = fine_duration_text(use.longest_job_seconds)};
-  if (use.starts > 1) row.used += fmt::format(" in the longest of {} allocations", use.starts);
-  if (facts.asked && facts.asked->requested.time_seconds) {
-    const auto limit = static_cast<double>(*facts.asked->requested.time_seconds);
-    row.requested = format_time_limit(*facts.asked->requested.time_seconds);
+  if (use.start_count > 1)
+    row.used += fmt::format(" in the longest of {} allocations", use.start_count);
+  if (facts.requested && facts.requested->whole_job.time_seconds) {
+    const auto limit = static_cast<double>(*facts.requested->whole_job.time_seconds);
+    row.requested = format_time_limit(*facts.requested->whole_job.time_seconds);
     const auto suggested = suggested_limit_seconds(use.longest_job_seconds);
     if (advises && static_cast<double>(suggested) < kWorthwhileFraction * limit)
       row.advice = fmt::format("time: {}; Slurm can start a shorter job earlier",
@@ -87,13 +89,13 @@ void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
   use.rows.push_back(std::move(row));
 }
 
-/// Returns the number of ranks on a node, rounded up, if the ranks are spread evenly.
+/// Returns the number of ranks on a node, rounded up. Assumes that the ranks are spread evenly.
 double ranks_per_node(const UseFacts& facts) {
   const RunRecord& record = facts.status.facts.record;
   const auto hosts = expand_hostlist(record.hosts);
   double nodes = hosts && !hosts->empty() ? static_cast<double>(hosts->size()) : 0;
-  if (nodes == 0 && facts.asked && facts.asked->requested.nodes)
-    nodes = static_cast<double>(*facts.asked->requested.nodes);
+  if (nodes == 0 && facts.requested && facts.requested->whole_job.nodes)
+    nodes = static_cast<double>(*facts.requested->whole_job.nodes);
   const auto ranks = static_cast<double>(std::max<std::int64_t>(record.ranks, 1));
   return std::ceil(ranks / std::max(nodes, 1.0));
 }
@@ -114,22 +116,22 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
   }
   if (peak <= 0) return;
   ResourceRow row{.resource = "memory of a node", .used = fine_memory_text(peak)};
-  if (facts.asked && facts.asked->mem_mib) {
-    const AskedResources& asked = *facts.asked;
-    row.requested = fine_memory_text(*asked.mem_mib * kMebi);
+  if (facts.requested && facts.requested->mem_mib) {
+    const RequestedResources& requested = *facts.requested;
+    row.requested = fine_memory_text(*requested.mem_mib * kMebi);
     const double wanted_mib = std::max(peak / kMebi * kMemoryRoom, 256.0);
-    if (advises && wanted_mib < kWorthwhileFraction * *asked.mem_mib)
-      row.advice =
-          fmt::format("{}: {}", asked.mem_key, spec_memory(wanted_mib / asked.units_per_node));
-    if (advises && peak > kCloseToLimitFraction * *asked.mem_mib * kMebi)
+    if (advises && wanted_mib < kWorthwhileFraction * *requested.mem_mib)
+      row.advice = fmt::format("{}: {}", requested.mem_key,
+                               spec_memory(wanted_mib / requested.units_per_node));
+    if (advises && peak > kCloseToLimitFraction * *requested.mem_mib * kMebi)
       row.advice = "this is close to the limit; more memory is safer";
   }
   use.rows.push_back(std::move(row));
 }
 
-/// Sums of a value over the samples that have it, and over the time between them.
+/// The sum and the integral over time of a value. Samples without the value are left out.
 struct SampleSums {
-  double sum = 0, count = 0;  ///< the sum and the number of the samples
+  double sum = 0, count = 0;  ///< the sum of the values, and their number
   double area = 0;            ///< the integral of the value over `seconds`
   double seconds = 0;         ///< the time between samples of the same attempt
 };
@@ -179,13 +181,13 @@ void add_cores_row(const UseFacts& facts, bool advises, RunUse& use) {
   ResourceRow row{.resource = "cores of a rank",
                   .used = fmt::format("{} on average, {} at most", measurement_text(*mean),
                                       measurement_text(peak))};
-  if (facts.asked && facts.asked->cpus_per_task) {
-    const auto asked = static_cast<double>(*facts.asked->cpus_per_task);
-    row.requested = fmt::format("{:.0f}", asked);
+  if (facts.requested && facts.requested->cpus_per_task) {
+    const auto requested = static_cast<double>(*facts.requested->cpus_per_task);
+    row.requested = fmt::format("{:.0f}", requested);
     const double wanted = std::max(std::ceil(peak * kCoresRoom), 1.0);
-    if (advises && wanted < kWorthwhileFraction * asked)
+    if (advises && wanted < kWorthwhileFraction * requested)
       row.advice = fmt::format("cpus_per_task: {:.0f}", wanted);
-    if (advises && *mean > kCloseToLimitFraction * asked)
+    if (advises && *mean > kCloseToLimitFraction * requested)
       row.advice = "all cores are busy: more of them may make the run faster";
   }
   use.rows.push_back(std::move(row));
@@ -197,11 +199,11 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
   for (const SamplesPoint& point : facts.history.samples()) {
     if (point.gpu_used_bytes) peak_bytes = std::max(peak_bytes, point.gpu_used_bytes->most);
   }
-  const auto asked = facts.asked ? facts.asked->requested.gpus : std::nullopt;
+  const auto requested = facts.requested ? facts.requested->whole_job.gpus : std::nullopt;
   if (percent) {
     ResourceRow row{
         .resource = "GPUs",
-        .requested = asked && *asked > 0 ? fmt::format("{}", *asked) : std::string(),
+        .requested = requested && *requested > 0 ? fmt::format("{}", *requested) : std::string(),
         .used = fmt::format("busy for {} of the time", fraction_as_percent_text(*percent / 100))};
     if (advises && *percent < kBusyGpuPercent)
       row.advice = "the GPUs wait often: speed up the input, or ask for fewer GPUs";
@@ -219,13 +221,13 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
 
 }  // namespace
 
-std::optional<AskedResources> asked_resources(std::string_view script) {
+std::optional<RequestedResources> requested_resources(std::string_view script) {
   if (sbatch_lines(script).empty()) return std::nullopt;
-  AskedResources asked;
-  asked.requested = requested_of_script(script);
-  if (line_of_part_separator(script)) return asked;
-  const Requested& all = asked.requested;
-  if (all.cpus && all.tasks && *all.tasks > 0) asked.cpus_per_task = *all.cpus / *all.tasks;
+  RequestedResources requested;
+  requested.whole_job = requested_of_script(script);
+  if (line_of_part_separator(script)) return requested;
+  const Requested& all = requested.whole_job;
+  if (all.cpus && all.tasks && *all.tasks > 0) requested.cpus_per_task = *all.cpus / *all.tasks;
   const auto per_node = [&](const std::optional<std::int64_t>& count) {
     return count && all.nodes && *all.nodes > 0
                ? static_cast<double>(*count) / static_cast<double>(*all.nodes)
@@ -243,12 +245,12 @@ std::optional<AskedResources> asked_resources(std::string_view script) {
     const auto text = sbatch_value(script, form.option, "");
     const auto mib = text ? memory_mib(*text) : std::nullopt;
     if (!mib || form.units_per_node <= 0) continue;
-    asked.mem_mib = static_cast<double>(*mib) * form.units_per_node;
-    asked.mem_key = form.key;
-    asked.units_per_node = form.units_per_node;
+    requested.mem_mib = static_cast<double>(*mib) * form.units_per_node;
+    requested.mem_key = form.key;
+    requested.units_per_node = form.units_per_node;
     break;
   }
-  return asked;
+  return requested;
 }
 
 std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples) {

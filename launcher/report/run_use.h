@@ -15,9 +15,10 @@
 
 namespace dlrun {
 
-/// The resources in the #SBATCH lines of a run's script.
-struct AskedResources {
-  Requested requested;
+/// The resources that a run's script requests in its #SBATCH lines, for the whole job, for a task
+/// and for a node.
+struct RequestedResources {
+  Requested whole_job;
   std::optional<std::int64_t> cpus_per_task;
   /// Memory of one node in MiB, and the key that asks for it: "mem", "mem_per_cpu" or
   /// "mem_per_gpu".
@@ -30,7 +31,7 @@ struct AskedResources {
 
 /// Reads the script's #SBATCH lines. Returns nullopt if the script has none: the run did not ask
 /// Slurm for resources. Leaves out the memory and the cores per task of a heterogeneous job.
-[[nodiscard]] std::optional<AskedResources> asked_resources(std::string_view script);
+[[nodiscard]] std::optional<RequestedResources> requested_resources(std::string_view script);
 
 /// The requested and the used amount of one resource, and a suggestion for the next spec. Texts for
 /// people; empty if unknown.
@@ -43,7 +44,7 @@ struct RunUse {
   double seconds = 0;  ///< time of all attempts
   /// The number of starts of the run's jobs. An attempt that `dlrun-agent lead` starts in the
   /// same allocation is no start of a job.
-  std::size_t starts = 0;
+  std::size_t start_count = 0;
   /// The longest time from a start of a job to the end of the last attempt of this start. Slurm
   /// compares this time with the job's time limit.
   double longest_job_seconds = 0;
@@ -56,7 +57,7 @@ struct RunUse {
 struct UseFacts {
   const RunHistory& history;
   const RunStatus& status;
-  const std::optional<AskedResources>& asked;
+  const std::optional<RequestedResources>& requested;
   std::optional<double> gpu_memory_size_bytes{};  ///< the size of the memory of one rank's GPUs
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The page's style sheet, with its colours.
+// The style sheet of the pages of `dlrun report`, with their colours.
 
 #include <string_view>
 

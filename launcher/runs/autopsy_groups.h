@@ -26,7 +26,7 @@ struct Autopsy {
   std::vector<AutopsyGroup> groups;  ///< smallest first, at most six
 };
 
-/// Returns an event's autopsy, cut to a bounded size. Returns nullopt if the event names no group.
+/// Returns an event's autopsy, cut to a bounded size. Returns nullopt if the event has no group.
 [[nodiscard]] std::optional<Autopsy> bounded_autopsy(const events::Autopsy& event,
                                                      std::int64_t attempt);
 

@@ -1,7 +1,7 @@
 #pragma once
-// The format of the caches in the folder of the index of runs: a first line that names the format,
-// then lines with a key and further fields, separated by tabs. A cache that cannot be used counts
-// as empty.
+// The format of the caches in the folder of the index of runs: a first line that identifies the
+// format, then lines with a key and further fields, separated by tabs. A cache that cannot be used
+// counts as empty.
 
 #include <filesystem>
 #include <functional>

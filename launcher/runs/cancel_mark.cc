@@ -13,8 +13,8 @@ constexpr const char* kCancelMark = "cancelled";
 
 Result<> mark_cancelled(const std::filesystem::path& run_or_array) {
   auto made = create_file_exclusive(run_or_array / kCancelMark, "");
-  const bool is_marked = !made && made.error().code == Errc::kRefused;  // the file exists
-  if (!made && !is_marked) return made;
+  const bool was_marked = !made && made.error().code == Errc::kRefused;  // the file exists
+  if (!made && !was_marked) return made;
   return {};
 }
 

@@ -64,26 +64,26 @@ std::optional<CarriedFault> fault_of_carried_spec(std::string_view script) {
   if (carried_spec(script)) return std::nullopt;
   // Line numbers from 1; 0: there is none.
   std::size_t number = 0, title_line = 0, facts_line = 0, spec_line = 0;
-  std::optional<CarriedFault> wrong;
+  std::optional<CarriedFault> facts_fault;
   bool is_from_dlrun = false;
-  std::string_view before;
+  std::string_view previous;
   for (const auto line : split(script, '\n')) {
     ++number;
     if (line == kTitle) title_line = number;
     if (line.starts_with(kFactsPrefix)) {
       facts_line = number;
-      if (!wrong && !json_read::object_of(line.substr(kFactsPrefix.size())))
-        wrong = {number, "the text after '#: ' is no JSON object"};
+      if (!facts_fault && !json_read::object_of(line.substr(kFactsPrefix.size())))
+        facts_fault = {number, "the text after '#: ' is no JSON object"};
     }
     if (line.starts_with(kSpecLinePrefix) && spec_line == 0) {
       spec_line = number;
-      is_from_dlrun = before.starts_with(kFactsPrefix);
+      is_from_dlrun = previous.starts_with(kFactsPrefix);
     }
-    before = line;
+    previous = line;
   }
   is_from_dlrun = is_from_dlrun || (title_line != 0 && (facts_line != 0 || spec_line != 0));
   if (!is_from_dlrun) return std::nullopt;
-  if (wrong) return wrong;
+  if (facts_fault) return facts_fault;
   if (facts_line == 0)
     return CarriedFault{title_line, "the line that starts with '#: ' is missing after this one"};
   if (spec_line == 0)

@@ -47,9 +47,9 @@ Result<> check_has_files_of_run(int directory, const fs::path& run) {
               printable(run.string()));
 }
 
-/// Returns whether the journal in the directory names this run: the journal's command has the path
-/// of the run's script. Returns nullopt if there is no journal with a command.
-std::optional<bool> journal_names_run(int directory, const std::string& id) {
+/// Returns true if the journal in the directory is that of this run: the journal's command has the
+/// path of the run's script. Returns nullopt if there is no journal with a command.
+std::optional<bool> is_journal_of_run(int directory, const std::string& id) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto json = json_read::object_of(read_own_file(directory, "submission.json", kLimit));
   const auto argv = json ? json->find("argv") : nlohmann::ordered_json::const_iterator();
@@ -63,19 +63,20 @@ std::optional<bool> journal_names_run(int directory, const std::string& id) {
 /// entries of the runs folder may have given the run's name to another directory of this user.
 Result<> check_is_this_run(int directory, const fs::path& run) {
   const std::string id = run.filename().string();
-  auto names_run = journal_names_run(directory, id);
-  if (!names_run) {
+  auto is_this_run = is_journal_of_run(directory, id);
+  if (!is_this_run) {
     const UniqueFd array = open_below(directory, "array-0");
-    if (array.is_open()) names_run = journal_names_run(array.get(), id);
+    if (array.is_open()) is_this_run = is_journal_of_run(array.get(), id);
   }
-  if (!names_run) {
+  if (!is_this_run) {
     // A run that was never submitted has only the plan. The run of a script that was submitted by
     // hand has only `origin`, which has_name_of_run() has compared with the name.
     constexpr std::size_t kLimit = 16U << 20U;
     const auto plan = json_read::object_of(read_own_file(directory, "plan.json", kLimit));
-    names_run = name_of_id(id) == id || (plan && json_read::text(*plan, "name") == name_of_id(id));
+    is_this_run =
+        name_of_id(id) == id || (plan && json_read::text(*plan, "name") == name_of_id(id));
   }
-  if (*names_run) return {};
+  if (*is_this_run) return {};
   return fail(
       Errc::kUsage,
       "{}: the files in this directory do not show that it belongs to the run {}, so dlrun does "
@@ -119,10 +120,11 @@ Result<OpenedRun> open_deletable_run(const fs::path& run) {
   const auto failed = [&] {
     const int error = errno;
     if (error == ELOOP || error == ENOTDIR)
-      return fail(Errc::kUsage,
-                  "{}: is not a directory; dlrun deletes the directory of a run, and no symbolic "
-                  "link to it",
-                  printable(run.string()));
+      return fail(
+          Errc::kUsage,
+          "{}: is not a directory; dlrun deletes the directory of a run, not a symbolic link "
+          "to it",
+          printable(run.string()));
     return fail(error == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", printable(run.string()),
                 errno_text(error));
   };

@@ -16,7 +16,7 @@
 
 namespace dlrun {
 
-/// Identifies a directory, even if another one gets its path.
+/// Identifies a directory, even if it is renamed and another directory gets its old path.
 struct DirectoryIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -37,10 +37,11 @@ struct OpenedRun {
 };
 
 /// Opens the directory of a run. Fails with kNotFound if the directory does not exist, and with kIo
-/// if it cannot be opened. Fails with kUsage if the directory does not have a name that dlrun gives
-/// to runs, if the path is a symbolic link or is replaced meanwhile, if the directory has no files
-/// of a run, if the run is another user's (ownership.h), or if the files in the directory do not
-/// name this run.
+/// if it cannot be opened. Fails with kUsage
+/// - if the path is a symbolic link, or is replaced meanwhile;
+/// - if the run is another user's (ownership.h);
+/// - if the directory does not have a name that dlrun gives to runs;
+/// - if the directory has no files of a run, or its files do not show that they belong to this run.
 [[nodiscard]] Result<OpenedRun> open_deletable_run(const std::filesystem::path& run);
 
 /// Returns the text of a file in the directory. Returns "" if there is no regular file of this

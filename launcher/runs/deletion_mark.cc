@@ -1,13 +1,16 @@
 // A deletion writes a mark into RUNS/ID, renames the directory to
 // RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks the directory again, and renames the mark from
 // `.deletion-planned` to `.deleted`. With this second renaming the deletion is final: the run's
-// index entry is removed, and then the run's files. If the deletion is interrupted before it is
-// final, the next deletion makes it final if the run was not used since the mark was written, and
-// otherwise gives the directory its name back.
+// index entry is removed, and then the run's files.
 //
-// The mark names the run, the new name and the inode of the directory. So another user who can
-// rename entries of the runs folder cannot make dlrun delete another directory of this user. The
-// mark does not name the device, because a network file system has a different one on each host.
+// A deletion may be interrupted before it is final. A later `dlrun rm` of the run, or `dlrun
+// prune`, then finishes the deletion if the run was not used after the mark was written. If the run
+// was used, that command gives the directory its old name back.
+//
+// The mark contains the run's id, and the new name and the inode of the directory. So another user
+// who can rename entries of the runs folder cannot make dlrun delete another directory of this
+// user. The mark does not contain the device number, because a network file system has a different
+// one on each host.
 
 #include "launcher/runs/deletion_mark.h"
 
@@ -68,9 +71,9 @@ bool rename_to_new(int folder, const std::string& from, const std::string& to) {
 
 /// The contents of a mark.
 struct DeletionMark {
-  std::string run, renamed;  ///< the names of the directory before and after the renaming
-  std::string inode;         ///< of the directory
-  std::string stamps;        ///< the SHA-256 of stamps_of() when the run's state was checked
+  std::string run, renamed;   ///< the names of the directory before and after the renaming
+  std::string inode;          ///< of the directory
+  std::string stamps_sha256;  ///< hash of stamps_of() when the run's state was checked
   bool operator==(const DeletionMark&) const = default;
 };
 
@@ -81,8 +84,10 @@ DeletionMark mark_for(const std::string& run, const std::string& renamed, ino_t 
 
 /// Writes the mark of a planned deletion into the run's directory, and syncs it.
 Result<> write_mark(const OpenedRun& opened, const DeletionMark& mark) {
-  const nlohmann::ordered_json json{
-      {"run", mark.run}, {"renamed", mark.renamed}, {"inode", mark.inode}, {"stamps", mark.stamps}};
+  const nlohmann::ordered_json json{{"run", mark.run},
+                                    {"renamed", mark.renamed},
+                                    {"inode", mark.inode},
+                                    {"stamps", mark.stamps_sha256}};
   static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));  // of an interrupted deletion
   const UniqueFd file(::openat(opened.run.get(), kPlannedMark,
                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -128,7 +133,7 @@ bool make_final(int directory) {
 }
 
 /// Returns the name that a renamed directory had before; nullopt if the name is not
-/// .deleted-NAME-XXXXXXXXXXXXXXXX. A user may have a folder such as .deleted-experiments.
+/// .deleted-ID-XXXXXXXXXXXXXXXX. A user may have a folder such as .deleted-experiments.
 std::optional<std::string> name_before_renaming(std::string_view renamed) {
   constexpr std::size_t kEndSize = 2 * kSuffixBytes + 1;  // the hyphen and the digits
   if (!renamed.starts_with(kRenamedPrefix) || renamed.size() <= kRenamedPrefix.size() + kEndSize)
@@ -140,10 +145,10 @@ std::optional<std::string> name_before_renaming(std::string_view renamed) {
       renamed.substr(kRenamedPrefix.size(), renamed.size() - kRenamedPrefix.size() - kEndSize));
 }
 
-/// Finishes an interrupted deletion, or gives the directory its old name back if the run was used
+/// Finishes an interrupted deletion, or gives the directory `old_name` back if the run was used
 /// before the deletion was final. Does nothing if the directory has the mark of another deletion.
 /// Without a readable mark, removes the directory if it is empty, and otherwise reports it.
-void finish_deletion(int folder, const std::string& name, const std::string& before,
+void finish_deletion(int folder, const std::string& name, const std::string& old_name,
                      FinishedDeletions& effect) {
   const UniqueFd directory = open_below(folder, name);
   struct stat info {};
@@ -160,7 +165,7 @@ void finish_deletion(int folder, const std::string& name, const std::string& bef
           name + ": has no readable mark of a deletion; look into it, and delete it by hand"};
     return;
   }
-  if (mark->run != before || mark->renamed != name || mark->inode != std::to_string(info.st_ino))
+  if (mark->run != old_name || mark->renamed != name || mark->inode != std::to_string(info.st_ino))
     return;
   // On a file system without locks, another dlrun may have renamed the directory just now, and may
   // be about to make the deletion final.
@@ -174,8 +179,8 @@ void finish_deletion(int folder, const std::string& name, const std::string& bef
   }
   if (!final_mark) {
     const auto stamps = stamps_of(directory.get());
-    if (!stamps || sha256_of_text(*stamps) != mark->stamps) {
-      if (rename_to_new(folder, name, before))
+    if (!stamps || sha256_of_text(*stamps) != mark->stamps_sha256) {
+      if (rename_to_new(folder, name, old_name))
         static_cast<void>(::unlinkat(directory.get(), kPlannedMark, 0));
       return;
     }
@@ -230,8 +235,8 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const std::stri
     return put_back(opened, renamed,
                     {Errc::kIo, fmt::format("{}: cannot be marked as deleted: {}", opened.name,
                                             errno_text(errno))});
-  // If this process was stopped for minutes, another dlrun may have given the directory its name
-  // back.
+  // If this process was suspended for minutes, another dlrun may have given the directory its old
+  // name back.
   if (identity_in(opened.parent.get(), renamed) != opened.identity) {
     static_cast<void>(::unlinkat(opened.run.get(), kFinalMark, 0));
     return used_meanwhile_error(opened);
@@ -257,9 +262,9 @@ FinishedDeletions finish_deletions(const fs::path& runs_dir, const std::string& 
   const auto names = folder.is_open() ? names_in(folder.get()) : Result<std::vector<std::string>>();
   if (!folder.is_open() || !names) return effect;
   for (const std::string& name : *names) {
-    const auto before = name_before_renaming(name);
-    if (before && (only.empty() || *before == only))
-      finish_deletion(folder.get(), name, *before, effect);
+    const auto old_name = name_before_renaming(name);
+    if (old_name && (only.empty() || *old_name == only))
+      finish_deletion(folder.get(), name, *old_name, effect);
   }
   return effect;
 }

@@ -36,7 +36,7 @@ inline constexpr const char* kFinalMark = ".deleted";
 
 /// The effect of finish_deletions().
 struct FinishedDeletions {
-  TreeDeletion done;
+  TreeDeletion done;                ///< the deleted and the undeleted files of all directories
   bool is_another_at_work = false;  ///< another process is deleting one of the directories
 };
 

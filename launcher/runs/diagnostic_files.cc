@@ -1,4 +1,4 @@
-// The names are those of the table in runtime/ENVIRONMENT.md, "The run directory".
+// The file names are those of the table in runtime/ENVIRONMENT.md, "The run directory".
 
 #include "launcher/runs/diagnostic_files.h"
 
@@ -62,10 +62,10 @@ bool is_profile(std::string_view name) {
 /// Returns true for lead.log, rank-0003.log, trainer-0003.log, server-rank-0003.log.
 bool is_debug_log(std::string_view name) {
   if (name == "lead.log") return true;
-  for (const std::string_view part : {"rank-", "trainer-"}) {
-    const auto at = name.rfind(part);
+  for (const std::string_view prefix : {"rank-", "trainer-"}) {
+    const auto at = name.rfind(prefix);
     if (at != std::string_view::npos && (at == 0 || name[at - 1] == '-') &&
-        is_numbered(name.substr(at), part, ".log"))
+        is_numbered(name.substr(at), prefix, ".log"))
       return true;
   }
   return false;
@@ -171,8 +171,8 @@ class Finder {
   Identity checkpoint_folder_;
 };
 
-/// Returns the word after --checkpoint-dir in the first list, at any depth of the JSON value, that
-/// contains this option; empty if there is none.
+/// Searches all lists in the JSON value, at any depth, for the text --checkpoint-dir. Returns the
+/// text after the first one in its list; empty if there is none.
 std::string value_of_checkpoint_option(const nlohmann::ordered_json& json) {
   constexpr std::string_view kOption = "--checkpoint-dir";
   const nlohmann::ordered_json* before = nullptr;

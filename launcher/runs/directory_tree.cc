@@ -141,6 +141,7 @@ class TreeDeleter {
  public:
   TreeDeleter(int top, dev_t device) : top_(top), device_(device) {}
 
+  /// Deletes all entries of the top directory: the entry `last` (empty: none) after the others.
   void clear_top(const std::string& last) {
     // Each pass deletes kMostLevels levels, and moves what is below them to the top for the next
     // pass.
@@ -153,7 +154,7 @@ class TreeDeleter {
     if (!last.empty() && effect_.undeleted_count == 0) remove(top_, last, "", false, 0);
   }
   /// Deletes one entry of the top directory.
-  void remove_one(const std::string& name) {
+  void remove_top_entry(const std::string& name) {
     struct stat info {};
     UniqueFd below = open_below(top_, name);
     if (!below.is_open() && errno == EACCES && make_readable(top_, name))
@@ -380,7 +381,7 @@ TreeDeletion delete_entry(int directory, const std::string& name) {
   struct stat info {};
   if (::fstat(directory, &info) != 0) return {{}, 1, errno_text(errno)};
   TreeDeleter deleter(directory, info.st_dev);
-  deleter.remove_one(name);
+  deleter.remove_top_entry(name);
   return deleter.effect();
 }
 

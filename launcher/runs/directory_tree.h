@@ -41,7 +41,7 @@ struct TreeDeletion {
 [[nodiscard]] Result<std::vector<std::string>> names_in(int directory);
 
 /// Returns true if another file system, or another part of the same file system, is mounted at
-/// this name in the directory. Returns true, too, if neither statx() nor /proc can exclude it.
+/// this name in the directory. Also returns true if neither statx() nor /proc can exclude a mount.
 [[nodiscard]] bool is_mount_point(int directory, const std::string& name);
 
 /// Opens a directory in the directory. The descriptor is not open, and errno is set, if the name
@@ -61,8 +61,8 @@ using DirectoryVisitor = std::function<void(const std::string& path, int directo
 [[nodiscard]] TreeSize measure_entry(int directory, const std::string& name);
 
 /// Deletes everything below the directory. Deletes the file `last` in it (empty: none) after all
-/// other entries, and keeps it if one of these could not be deleted. Makes directories of the
-/// caller readable and writable if needed. Works for any depth.
+/// other entries, and keeps it if one of the others could not be deleted. Makes directories of
+/// this user readable and writable if needed. Works for any depth.
 [[nodiscard]] TreeDeletion delete_contents(int directory, const std::string& last = {});
 /// Deletes one entry of the directory, with everything below it.
 [[nodiscard]] TreeDeletion delete_entry(int directory, const std::string& name);

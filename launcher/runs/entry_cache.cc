@@ -50,9 +50,9 @@ std::optional<IndexEntry> EntryCache::find(std::string_view id, ino_t inode) {
 }
 
 void EntryCache::add(const IndexEntry& entry, ino_t inode) {
-  const std::array<std::string_view, 4> parts{entry.id, entry.created, entry.name,
-                                              entry.path.native()};
-  if (!have_no_separators(parts)) return;
+  const std::array<std::string_view, 4> fields{entry.id, entry.created, entry.name,
+                                               entry.path.native()};
+  if (!have_no_separators(fields)) return;
   added_ += fmt::format("{}\t{}\t{}\t{}\t{}\n", entry.id, inode, entry.created, entry.name,
                         entry.path.native());
   ++added_count_;

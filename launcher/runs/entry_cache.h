@@ -26,9 +26,9 @@ class EntryCache {
   [[nodiscard]] std::optional<IndexEntry> find(std::string_view id, ino_t inode);
   /// Adds an entry that was read from its file. Ignores entries with a tab or a line break.
   void add(const IndexEntry& entry, ino_t inode);
-  /// Writes the cache: the entries that find() returned or add() got. Writes nothing if add() got
-  /// only a few. Before save(), the caller must call find() for every entry of the index, and
-  /// add() for every entry that find() does not return: save() drops all other entries.
+  /// Writes the entries that find() returned or add() got, and drops all others. So before save(),
+  /// call find() for every entry of the index, and add() for every entry that find() does not
+  /// return. Writes nothing if add() got only a few entries.
   void save() const;
 
   /// Deletes the file of the cache. Call it after runs were added to the index again

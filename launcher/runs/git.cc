@@ -16,16 +16,17 @@ const std::vector<std::string>& safe_options() {
 }
 
 Env safe_environment(Env env) {
-  // Removes the variables that a hook or another repository may have set. Keeps those that name the
-  // user's and the system's configuration, because git reads `safe.directory` only from these two.
-  // Keeps those that limit git's search for a repository, or name the folder of git's programs.
+  // Removes the variables that a hook or another repository may have set. Keeps the variables for
+  // - the user's and the system's configuration, because git reads `safe.directory` only there;
+  // - the limits of git's search for a repository;
+  // - the folder of git's programs.
   env.remove_matching(
       {"GIT_*"}, {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
                   "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH"});
   env.set("GIT_OPTIONAL_LOCKS", "0");
   env.set("GIT_TERMINAL_PROMPT", "0");
-  // Prevents a partial clone from fetching missing objects: its configuration names the remote and
-  // the program that fetches.
+  // Prevents a partial clone from fetching missing objects: its configuration chooses the remote
+  // and the program that fetches.
   env.set("GIT_NO_LAZY_FETCH", "1");
   env.set("GIT_ALLOW_PROTOCOL", "none");
   env.set("LC_ALL", "C");
@@ -46,12 +47,12 @@ Result<FinishedCommand> call_git(const std::filesystem::path& folder, const Env&
   return run_command(command);
 }
 
-/// Returns the options that switch off every configured filter; git would otherwise run the filters
+/// Returns the options that switch off every configured filter. Otherwise git would run the filters
 /// to compare a file that looks changed. The user's own filters are switched off, too, because a
 /// repository can redefine their names.
-Result<std::vector<std::string>> options_without_filters(const std::filesystem::path& folder,
-                                                         const Env& env,
-                                                         std::chrono::milliseconds timeout) {
+Result<std::vector<std::string>> options_that_disable_filters(const std::filesystem::path& folder,
+                                                              const Env& env,
+                                                              std::chrono::milliseconds timeout) {
   constexpr std::size_t kMostFilterSettings = 256;
   DLRUN_TRY_ASSIGN(const auto listed,
                    call_git(folder, env, {},
@@ -88,7 +89,7 @@ Result<FinishedCommand> run_git(const std::filesystem::path& folder, const Env& 
                                 const std::vector<std::string>& arguments,
                                 std::chrono::milliseconds timeout) {
   const Env safe = safe_environment(env);
-  DLRUN_TRY_ASSIGN(const auto options, options_without_filters(folder, safe, timeout));
+  DLRUN_TRY_ASSIGN(const auto options, options_that_disable_filters(folder, safe, timeout));
   return call_git(folder, safe, options, arguments, timeout);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The only code that runs git. A repository's configuration can name programs (file system
-// monitors, hooks, filters, external diffs, transports), and the repository around a spec may
-// belong to another user. run_git() starts none of these programs.
+// The only code that runs git. A repository's configuration can make git start programs (file
+// system monitors, hooks, filters, external diffs, transports), and the repository around a spec
+// may belong to another user. run_git() starts none of these programs.
 
 #include <chrono>
 #include <filesystem>

@@ -1,5 +1,6 @@
-// read_more() reads the file in chunks and add() parses whole lines. Above a few MiB only some of
-// the frequent events are parsed, and points are thinned, so that memory and time stay bounded.
+// read_more() reads the file in chunks and add() parses whole lines. To bound the time, add()
+// parses only some of the frequent events (progress and samples) of a file above a few MiB. To
+// bound the memory, long curves lose points.
 #include "launcher/runs/history.h"
 
 #include <sys/stat.h>
@@ -29,12 +30,13 @@ constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that are
 constexpr std::size_t kReadBytes = 8U << 20U;
 /// If a record or the metrics are larger, only some points of the curves are parsed.
 constexpr std::size_t kFullyParsedBytes = 4U << 20U;
-/// At least this many frequent events are parsed before any is skipped: a program may report some
-/// values only at first.
+/// At least this many events of the frequent kinds are all parsed at the start of a record, because
+/// a program may report some values only there.
 constexpr std::size_t kFrequentParsedFirst = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
 constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestHistoryText = 4096;
+/// A program's pace is measured over about this time before its last report.
 constexpr double kPaceSeconds = 60;
 
 /// If there are too many points, drops every second one, but never the last one. The curve keeps
@@ -158,7 +160,7 @@ std::string event_text(const events::RankStatistics&) {
   return {};  // shown as curves
 }
 std::string event_text(const events::Signal& signal) {
-  return fmt::format("{} at {}: {}", signal.signal, signal.where, signal.word.text());
+  return fmt::format("{} at {}: {}", signal.signal, signal.where, signal.decision.text());
 }
 std::string event_text(const events::RankFailed& failed) {
   return describe(RankFailure{failed.rank, failed.host, failed.code, failed.signal, failed.error});
@@ -216,7 +218,7 @@ bool is_bad(const events::ComponentRestart&) {
   return true;
 }
 bool is_bad(const events::Signal& signal) {
-  return !(signal.word == SignalDecision::kCheckpoint);  // a checkpoint signal is no failure
+  return !(signal.decision == SignalDecision::kCheckpoint);  // a checkpoint signal is no failure
 }
 bool is_bad(const events::RanksMissing&) {
   return true;
@@ -228,7 +230,7 @@ bool is_bad(const events::Warning&) {
   return true;
 }
 
-/// Returns true if a rank ended by itself with a code, and not by a signal.
+/// Returns true if a rank ended by itself with an exit code, and not by a signal.
 bool is_exit_of_rank(const RunEvent& event) {
   const auto* const failed = std::get_if<events::RankFailed>(&event);
   return failed != nullptr && failed->signal.empty();
@@ -263,7 +265,7 @@ void RunHistory::add(std::string_view lines) {
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
     end = std::min(lines.find('\n', begin), lines.size());
     const auto line = lines.substr(begin, end - begin);
-    const bool is_frequent = class_of(kind_of_line(line)) == EventClass::kDroppable;
+    const bool is_frequent = importance_of(kind_of_line(line)) == EventImportance::kDroppable;
     // The last line of a chunk is always parsed, because it shows the current progress.
     const bool is_last = end + 1 >= lines.size();
     if (is_frequent && ++frequent_line_count_ % stride != 0 && !is_last) continue;
@@ -318,7 +320,7 @@ void RunHistory::add(const RecordedEvent& recorded) {
                         },
                         [](const auto&) {}},
              recorded.event);
-  if (class_of(recorded.event) == EventClass::kDroppable) return;  // its curve shows it
+  if (importance_of(recorded.event) == EventImportance::kDroppable) return;  // its curve shows it
   auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
   if (!recorded.component.empty())
     text = fmt::format("component {}{}{}", recorded.component, text.empty() ? "" : ": ", text);
@@ -445,13 +447,14 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
   const auto bytes_to_read =
       static_cast<std::size_t>(parts.head_end + info.st_size - parts.tail_begin);
   const std::size_t stride = std::max<std::size_t>(1, bytes_to_read / kFullyParsedBytes);
-  std::size_t seen = 0;
+  std::size_t line_count = 0;
   for (const auto& [begin, end] :
        {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
     LineReader lines(file->get(), begin, end);
     while (const auto line = lines.next()) {
       // Lines with values of the test set are rare, one at the end of an epoch, so all are parsed.
-      if (++seen % stride == 0 || line->find("\"test_") != std::string_view::npos) take(*line);
+      if (++line_count % stride == 0 || line->find("\"test_") != std::string_view::npos)
+        take(*line);
     }
   }
   return points;

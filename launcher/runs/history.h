@@ -107,7 +107,7 @@ class RunHistory {
   [[nodiscard]] std::size_t damaged_lines() const { return damaged_lines_; }
   /// Returns the number of bytes at the end that are not a whole line: the line is being written,
   /// or its writer was killed.
-  [[nodiscard]] std::size_t torn_bytes() const { return unfinished_line_.size(); }
+  [[nodiscard]] std::size_t unfinished_bytes() const { return unfinished_line_.size(); }
 
  private:
   void add(const RecordedEvent& recorded);

@@ -51,11 +51,10 @@ class RunIndex {
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
   };
-  /// Adds this user's runs in runs_dir that are missing in the index. Skips a directory whose name
-  /// has a character other than letters, digits, '.', '_' and '-', because dlrun gives no run such
-  /// a name; for the same reason, skips names that are too long or begin with '.' or '-'. Fails
-  /// with kNotFound if runs_dir cannot be listed, with kIo if the listing breaks off, and as add()
-  /// does.
+  /// Adds this user's runs in runs_dir that are missing in the index. Skips directories with names
+  /// that dlrun never gives to runs: names with other characters than letters, digits, '.', '_' and
+  /// '-', names that begin with '.' or '-', and names that are too long. Fails with kNotFound if
+  /// runs_dir cannot be listed, with kIo if the listing breaks off, and as add() does.
   [[nodiscard]] Result<Additions> add_missing_runs(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

@@ -1,4 +1,4 @@
-// The journal is replaced atomically at each step. find_and_record_outcome() finds the job of an
+// Each change replaces the journal atomically. find_and_record_outcome() finds the job of an
 // interrupted submission by the token: in the claim that the job wrote, else in the comments of
 // Slurm's jobs.
 #include "launcher/runs/journal.h"
@@ -119,7 +119,7 @@ Result<> check_recorded_job(const std::filesystem::path& file, const JobId& job)
 }
 
 /// Returns the file's owner; nullopt if this user owns the file.
-std::optional<Owner> foreign_writer(const TextAndOwner& file) {
+std::optional<Owner> owner_if_foreign(const TextAndOwner& file) {
   return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
 }
 
@@ -162,7 +162,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   if (!file) return tl::unexpected(file.error());
   const auto json = json_read::object_of(file->text);
   if (const auto task = json ? json_read::integer(*json, "task") : std::nullopt; task && *task >= 0)
-    return submission_of_task(run, *task, foreign_writer(*file));
+    return submission_of_task(run, *task, owner_if_foreign(*file));
   const auto state = json ? state_of(json_read::text(*json, "state")) : std::nullopt;
   if (!state) {
     return fail(
@@ -172,7 +172,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   }
   Submission submission;
   submission.state = *state;
-  submission.foreign = foreign_writer(*file);
+  submission.foreign = owner_if_foreign(*file);
   submission.token = json_read::text(*json, "token");
   submission.job = {json_read::text(*json, "cluster"), json_read::text(*json, "job")};
   if (auto checked = check_recorded_job(path, submission.job); !checked)
@@ -229,7 +229,7 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
   Claim claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")},
               json_read::text(*json, "token"),
               json_read::text(*json, "log"),
-              foreign_writer(*file)};
+              owner_if_foreign(*file)};
   // The cluster in a claim is the job's own statement; no command uses it.
   if (!parse_local_job(claim.job.id)) {
     if (auto checked = check_recorded_job(path, {"", claim.job.id}); !checked)

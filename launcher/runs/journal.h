@@ -35,7 +35,7 @@ struct Submission {
   std::string message;  ///< kRefused: the reason
   /// sbatch's pattern of the job's output, if it is not slurm-JOBID.out in the run directory.
   std::string log_pattern;
-  /// sbatch's pattern of the file for standard error; empty: the output has the errors as well.
+  /// sbatch's pattern of the file for standard error; empty: the output file has both.
   std::string error_pattern;
   /// The start folder in the run's copy of the code (code.snapshot), which replaces the script's
   /// start folder. Empty if the run has no copy.
@@ -70,7 +70,7 @@ struct Submission {
 /// The file of SubmissionLock, in the run's directory or in a directory of a sweep's array.
 inline constexpr const char* kSubmissionLockFile = "submission.lock";
 
-/// A lock that the submitting process holds from the intent to the answer. The programs that this
+/// A lock that the submitting process holds until Slurm has answered. The programs that this
 /// process starts inherit the lock. So if dlrun is killed while its sbatch runs, other processes
 /// still see that the submission is in progress. A process that deletes the run holds the lock,
 /// too.

@@ -16,8 +16,8 @@ std::string_view beginning_of(std::string_view line, std::size_t bytes) {
   return line.substr(0, bytes);
 }
 
-/// Returns the logs that may have the last words, the best one first: that of the first rank that
-/// failed, or those of a job script that started no rank.
+/// Returns the logs that may show why the run failed, the best one first: that of the first rank
+/// that failed, or those of a job script that started no rank.
 std::vector<std::filesystem::path> logs_of_failure(const std::filesystem::path& run,
                                                    const RunFacts& facts) {
   const RunRecord& record = facts.record;
@@ -33,13 +33,13 @@ std::vector<std::filesystem::path> logs_of_failure(const std::filesystem::path& 
   return logs;
 }
 
-/// Returns true for a message of dlrun that tells nothing new. If lead has started no attempt, the
-/// messages of the job script, which also begin with "dlrun: ", may be the reason for the end. In
-/// this case, only the line that repeats the message of the run's end tells nothing new.
+/// Returns true for a message of dlrun that tells the user nothing new. If lead has started an
+/// attempt, every line that begins with "dlrun: " is such a message. Otherwise the job script may
+/// have written such a line as the reason for the end, so only a copy of the end's message counts.
 bool is_known_message(std::string_view line, const RunRecord& record) {
   constexpr std::string_view kPrefix = "dlrun: ";
   if (!line.starts_with(kPrefix)) return false;
-  return !record.attempt_reason.empty() || line.substr(kPrefix.size()) == record.end_message;
+  return !record.attempt_end_reason.empty() || line.substr(kPrefix.size()) == record.end_message;
 }
 
 std::vector<std::string> last_lines(const std::filesystem::path& path, const RunFacts& facts) {

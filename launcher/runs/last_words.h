@@ -1,5 +1,5 @@
 #pragma once
-// Finds the last lines that a failed run's program printed, which usually name the reason.
+// Finds the last lines that a failed run's program printed. They usually show the reason.
 
 #include <filesystem>
 #include <string>

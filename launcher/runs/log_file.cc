@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "common/accounts.h"
 #include "common/quoting.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "common/unix_accounts.h"
 #include "common/untrusted_file.h"
 
 namespace dlrun {
@@ -65,8 +65,8 @@ std::uint64_t hole_offset(int fd, std::uint64_t begin, std::uint64_t size) {
   return found >= 0 && hole > begin && hole < size ? hole : size;
 }
 
-/// Returns the job whose id is in the name of the log. All jobs of a chain write to one log, which
-/// is named after the first job, unless the user has set an output pattern.
+/// Returns the job whose id is in the name of the log. Without an output pattern of the user, all
+/// jobs of a chain write to one log, which has the id of the first job in its name.
 std::optional<JobId> job_in_log_name(const RunFacts& facts) {
   if (facts.follow_ups.empty()) return job_of(facts);
   const bool has_own_pattern = !facts.submission->log_pattern.empty();
@@ -151,7 +151,7 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
       return path;
   }
   // If the run has no record of a submission, the user gave the script to sbatch, and only the
-  // claim can name the log.
+  // claim can have the path of the log.
   if (has_own_pattern || !facts.submission) {
     if (facts.claim && !facts.claim->log.empty()) return facts.claim->log;
     if (has_own_pattern) return std::nullopt;
@@ -170,8 +170,9 @@ std::optional<std::filesystem::path> error_log(const std::filesystem::path& run,
 }
 
 Result<> LogReader::open() {
-  std::error_code none;
-  if (std::filesystem::is_character_file(path_, none)) return {};  // /dev/null has nothing to read
+  std::error_code ignored;
+  if (std::filesystem::is_character_file(path_, ignored))
+    return {};  // /dev/null has nothing to read
   auto fd = open_untrusted(path_, Links::kFollow);
   if (!fd && fd.error().code == Errc::kNotFound) return {};
   if (!fd) return fail(fd.error().code, "cannot read the log: {}", printable(fd.error().message));

@@ -15,13 +15,13 @@
 namespace dlrun {
 
 /// Returns the path of the file with the output of the job script and of all ranks. Returns nullopt
-/// while the job's id is unknown. Returns nullopt, too, before the job has started, if the output
-/// pattern has a field that only Slurm can fill in.
+/// while the job's id is unknown. If the output pattern has a field that only Slurm can fill in,
+/// also returns nullopt until the job has started.
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                                            const RunFacts& facts);
 
 /// Returns the path of the file to which Slurm writes the job's standard error, if it is not the
-/// file of job_log(). Returns nullopt, too, while the job's id is unknown, and if the pattern has a
+/// file of job_log(). Also returns nullopt while the job's id is unknown, and if the pattern has a
 /// field that only Slurm can fill in.
 [[nodiscard]] std::optional<std::filesystem::path> error_log(const std::filesystem::path& run,
                                                              const RunFacts& facts);
@@ -45,7 +45,7 @@ namespace dlrun {
 /// Reads a file that grows. The file need not exist yet, and may be truncated (by a requeue).
 class LogReader {
  public:
-  /// `facts` are those of the log's run. A foreign run may name a private file of this user as its
+  /// `facts` are those of the log's run. A foreign run may give a private file of this user as its
   /// log. A foreign run's log is therefore read only if the run's owner owns the file; read_more()
   /// fails with kInvalid for any other file.
   LogReader(std::filesystem::path path, const RunFacts& facts)
@@ -55,10 +55,10 @@ class LogReader {
   /// Starts at about the last `lines` lines. Without this call reading starts at the beginning.
   void start_at_tail(std::size_t lines) { tail_lines_ = lines; }
 
-  /// Returns the next bytes, at most limit; empty if there are none now. In the place of a hole in
-  /// the file returns a line such as "[dlrun: 256.0 GiB of empty space left out]". A character
-  /// device such as /dev/null counts as empty. Fails without waiting for any other file that is
-  /// not regular, such as a FIFO.
+  /// Returns the next bytes, at most limit; empty if there are none now. Instead of a hole in the
+  /// file, returns a line such as "[dlrun: 256.0 GiB of empty space left out]". A character device
+  /// such as /dev/null counts as empty. For any other file that is not regular, such as a FIFO,
+  /// fails and does not wait.
   [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

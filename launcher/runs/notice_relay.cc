@@ -111,16 +111,16 @@ SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs, Se
 
 void relay_notices_in_background(const Env& env, const std::vector<IndexEntry>& runs) {
   std::vector<std::string> arguments{"notify", "--relay", "--webhooks", "--"};
-  const std::size_t first = arguments.size();
+  const std::size_t words_before_runs = arguments.size();
   const std::vector<IndexEntry> newest(
       runs.begin(),
       runs.begin() + static_cast<std::ptrdiff_t>(std::min(runs.size(), kMostInBackground)));
   for (const IndexEntry& run : runs_with_notices(newest)) {
-    if (arguments.size() - first < kMostInBackground &&
+    if (arguments.size() - words_before_runs < kMostInBackground &&
         NoticeQueue(run.path).has_waiting(SendBy::kWebhooks))
       arguments.push_back(run.path.string());
   }
-  if (arguments.size() > first) start_detached(arguments, env);
+  if (arguments.size() > words_before_runs) start_detached(arguments, env);
 }
 
 }  // namespace dlrun

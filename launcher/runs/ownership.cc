@@ -12,9 +12,9 @@
 
 #include <linux/openat2.h>
 
-#include "common/accounts.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/unix_accounts.h"
 
 namespace dlrun {
 namespace {
@@ -67,33 +67,33 @@ bool surely_has_no_links(const std::filesystem::path& path) {
 }
 
 /// Returns the other user, except root, who owns a symbolic link that the path leads through: the
-/// link's owner decides which run the path names.
+/// link's owner decides to which run the path leads.
 std::optional<Owner> foreign_owner_of_links(const std::filesystem::path& path) {
   if (surely_has_no_links(path)) return std::nullopt;
   std::error_code error;
-  const auto whole = std::filesystem::absolute(path, error);
-  std::vector<std::filesystem::path> parts;  // the parts that remain, the next one last
+  const auto absolute = std::filesystem::absolute(path, error);
+  std::vector<std::filesystem::path> remaining;  // names of the path, the next one last
   const auto push = [&](const std::filesystem::path& more) {
-    const auto before = static_cast<std::ptrdiff_t>(parts.size());
-    for (const auto& part : more.relative_path()) parts.push_back(part);
-    std::reverse(parts.begin() + before, parts.end());
+    const auto before = static_cast<std::ptrdiff_t>(remaining.size());
+    for (const auto& name : more.relative_path()) remaining.push_back(name);
+    std::reverse(remaining.begin() + before, remaining.end());
   };
-  push(whole);
+  push(absolute);
   std::filesystem::path at = "/";  // contains no link
   constexpr int kMostLinks = 40;   // as in the kernel
-  for (int links = 0; !parts.empty() && links <= kMostLinks;) {
-    const auto part = std::move(parts.back());
-    parts.pop_back();
-    if (part == "..") at = at.parent_path();
-    if (part.empty() || part == "." || part == "..") continue;
+  for (int links = 0; !remaining.empty() && links <= kMostLinks;) {
+    const auto name = std::move(remaining.back());
+    remaining.pop_back();
+    if (name == "..") at = at.parent_path();
+    if (name.empty() || name == "." || name == "..") continue;
     struct stat info {};
-    if (::lstat((at / part).c_str(), &info) != 0) return std::nullopt;
+    if (::lstat((at / name).c_str(), &info) != 0) return std::nullopt;
     if (!S_ISLNK(info.st_mode)) {
-      at /= part;
+      at /= name;
       continue;
     }
     if (auto owner = info.st_uid == 0 ? std::nullopt : owner_unless_this_user(info)) return owner;
-    const auto target = std::filesystem::read_symlink(at / part, error);
+    const auto target = std::filesystem::read_symlink(at / name, error);
     if (error) return std::nullopt;
     if (target.is_absolute()) at = "/";
     push(target);

@@ -5,7 +5,7 @@
 // A run is foreign if another user owns its directory, a file in it that determines what dlrun
 // does, or a symbolic link in its path. A link of root does not make a run foreign. If root runs
 // dlrun, another user's run is foreign, too. dlrun shows a foreign run only from the run's files,
-// and asks neither Slurm nor a server that the run names. dlrun does not cancel, resubmit, attach
+// and asks neither Slurm nor the slurmrestd of the run. dlrun does not cancel, resubmit, attach
 // to or change the run, and does not add the run to an index. On the command line, only a path
 // refers to a foreign run.
 

@@ -91,9 +91,8 @@ std::string limit_meaning(std::string_view reason) {
   const std::string_view key = reason.starts_with("QOS") ? "resources.qos" : "resources.account";
   if (has("RunMin"))
     return fmt::format(
-        "the time limits of the running jobs use all minutes that {} allows at the same time; it "
-        "starts "
-        "when some of them end, or with a shorter resources.time",
+        "the time limits of the running jobs add up to all the minutes that {} allows; it starts "
+        "when some of these jobs end, or with a shorter resources.time",
         scope);
   if (has("UsageThreshold"))
     return fmt::format(

@@ -15,7 +15,7 @@ namespace dlrun {
 
 /// Returns why the job is pending: "Priority: other jobs with a higher priority come first; ...".
 /// Slurm's reason comes first, so that the user can look up the reason. If a dependency can no
-/// longer be fulfilled, names that dependency. Returns only Slurm's reason if dlrun does not know
+/// longer be fulfilled, the text contains it. Returns only Slurm's reason if dlrun does not know
 /// the meaning, and "" if Slurm gives no reason. dependency: the dependency with which the job was
 /// submitted, such as "afterok:12"; empty if it is unknown.
 [[nodiscard]] std::string pending_sentence(const JobReport& report, std::string_view dependency);

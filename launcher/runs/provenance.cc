@@ -7,10 +7,10 @@
 #include <chrono>
 #include <utility>
 
-#include "common/accounts.h"
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/text.h"
+#include "common/unix_accounts.h"
 #include "common/untrusted_file.h"
 #include "launcher/images/images.h"
 #include "launcher/runs/git.h"

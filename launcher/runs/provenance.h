@@ -50,7 +50,7 @@ class Provenance {
     submit_directory_ = std::move(directory);
   }
 
-  /// Sets the container's image, as the spec names it. For a file, records its size and time; for a
+  /// Sets the container's image, as it is in the spec. For a file, records its size and time; for a
   /// file that `container import` made, also the digest. The digest of an image in a registry is
   /// known only to the node that fetches the image.
   void set_image(std::string image) { image_ = std::move(image); }

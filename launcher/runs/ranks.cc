@@ -23,8 +23,8 @@ constexpr double kBusyCores = 0.2, kBusyPercent = 40;
 /// median plus the excess.
 constexpr double kMuchMemoryFactor = 1.5, kMuchMemoryExcessBytes = 1e9;
 
-/// Returns the median of the known values, the upper one of two; nullopt if fewer than two values
-/// are known.
+/// Returns the median of the known values; for an even number of values, the upper of the two in
+/// the middle. Returns nullopt if fewer than two values are known.
 template <typename Get>
 std::optional<double> upper_median(const std::vector<RankSample>& rows, Get get) {
   std::vector<double> values;
@@ -148,33 +148,33 @@ std::optional<RankSnapshot> parse_ranks(std::string_view text) {
              nodes = json->find("nodes");
   if (columns == json->end() || !columns->is_array() || rows == json->end() || !rows->is_array())
     return std::nullopt;
-  const Columns at(*columns);
+  const Columns column(*columns);
   RankSnapshot snapshot;
   snapshot.time = json_read::text(*json, "time");
   snapshot.attempt = json_read::integer(*json, "attempt").value_or(0);
   snapshot.ranks = json_read::integer(*json, "ranks").value_or(0);
   snapshot.rows.reserve(rows->size());
   for (const Json& row : *rows) {
-    const auto rank = row.is_array() ? integer(row, at.rank) : std::nullopt;
+    const auto rank = row.is_array() ? integer(row, column.rank) : std::nullopt;
     if (!rank) continue;
     RankSample sample;
     sample.rank = *rank;
-    const auto node = integer(row, at.node);
+    const auto node = integer(row, column.node);
     if (node && *node >= 0 && nodes != json->end() && nodes->is_array() &&
         static_cast<std::size_t>(*node) < nodes->size() &&
         (*nodes)[static_cast<std::size_t>(*node)].is_string()) {
       sample.node = (*nodes)[static_cast<std::size_t>(*node)].get<std::string>();
     }
-    sample.cpu = amount(row, at.cpu);
-    sample.rss_bytes = amount(row, at.rss);
-    sample.gpu_percent = amount(row, at.gpu);
-    sample.gpu_used_bytes = amount(row, at.gpu_used);
-    sample.gpu_total_bytes = amount(row, at.gpu_total);
-    sample.step = integer(row, at.step);
-    sample.work_ms = amount(row, at.work);
-    sample.lag = integer(row, at.lag).value_or(0);
-    sample.age_s = integer(row, at.age).value_or(0);
-    const Json* slow = cell(row, at.slow);
+    sample.cpu = amount(row, column.cpu);
+    sample.rss_bytes = amount(row, column.rss);
+    sample.gpu_percent = amount(row, column.gpu);
+    sample.gpu_used_bytes = amount(row, column.gpu_used);
+    sample.gpu_total_bytes = amount(row, column.gpu_total);
+    sample.step = integer(row, column.step);
+    sample.work_ms = amount(row, column.work);
+    sample.lag = integer(row, column.lag).value_or(0);
+    sample.age_s = integer(row, column.age).value_or(0);
+    const Json* slow = cell(row, column.slow);
     sample.is_slow = slow != nullptr && slow->is_boolean() && slow->get<bool>();
     snapshot.rows.push_back(std::move(sample));
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The state of a run's ranks a few seconds ago, from ranks.json (see runtime/ENVIRONMENT.md), with
+// The state of a run's ranks a few seconds ago, from ranks.json (see runtime/ENVIRONMENT.md). Marks
 // the ranks that stand out.
 
 #include <cstdint>

@@ -17,8 +17,8 @@ RehearsalState state_of_rehearsal(const RunRecord& record) {
   if (!record.has_events) return RehearsalState::kNotStarted;
   if (!record.ended) return RehearsalState::kRunning;
   if (record.end_state != EndState::kCompleted) return RehearsalState::kFailed;
-  return record.attempt_reason == EndReason::kRehearsed ? RehearsalState::kPassed
-                                                        : RehearsalState::kEndedByItself;
+  return record.attempt_end_reason == EndReason::kRehearsed ? RehearsalState::kPassed
+                                                            : RehearsalState::kEndedByItself;
 }
 
 /// Returns the mean seconds of a step from the second report with a new step to the last one;
@@ -94,7 +94,7 @@ RehearsalFigures rehearsal_figures(const RunHistory& history,
     }
   }
   figures.seconds_per_step = mean_seconds_per_step(history.progress());
-  if (history.record().progress) figures.steps = history.record().progress->steps;
+  if (history.record().progress) figures.total_steps = history.record().progress->steps;
   return figures;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // The rehearsal of a run (`dlrun submit --rehearse`): a short run of the same program on two ranks.
-// The real run waits until the rehearsal succeeds. This file returns the facts in the record of the
-// rehearsal; launcher/view/rehearsal_text.h predicts the memory and the time of the real run from
-// them.
+// The real run waits until the rehearsal succeeds. These functions read the record of the
+// rehearsal. From their results, launcher/view/rehearsal_text.h predicts the memory and the time of
+// the real run.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +28,7 @@ struct RehearsalNote {
 [[nodiscard]] Result<> write_rehearsal_note(const std::filesystem::path& run,
                                             const RehearsalNote& note);
 /// Reads rehearsal.json of the run. Returns nullopt if the run has no rehearsal. Fails with
-/// kInvalid if the file is damaged, or names a run outside of the runs folder.
+/// kInvalid if the file is damaged, or has the id of a run outside of the runs folder.
 [[nodiscard]] Result<std::optional<RehearsalNote>> read_rehearsal_note(
     const std::filesystem::path& run);
 
@@ -48,7 +48,9 @@ struct RehearsalFigures {
   /// The largest memory that a rank used on its GPUs, and the memory of these GPUs.
   std::optional<double> gpu_used_bytes, gpu_total_bytes;
   std::optional<double> seconds_per_step;  ///< mean, from the second report on
-  std::optional<std::int64_t> steps;       ///< the real run's total, as the program reported
+  /// How many steps the program would do in all, from `steps` in its reports. The real run has the
+  /// same number.
+  std::optional<std::int64_t> total_steps;
 };
 
 /// Returns the figures in a rehearsal's record. ranks: the rehearsal's ranks.json; nullopt if there

@@ -35,8 +35,8 @@ std::optional<IndexEntry> sweep_or_point_with_job(const IndexEntry& entry, std::
   return std::nullopt;
 }
 
-/// Returns true if the journal names this job, or if the job is a later one of the run's chain.
-/// Without a journal (a script submitted by hand), returns true if the claim names the job.
+/// Returns true if the journal has this job, or if the job is a later one of the run's chain.
+/// Without a journal (a script submitted by hand), returns true if the claim has the job.
 bool has_job(const std::filesystem::path& run, std::string_view job) {
   if (const auto submission = read_submission(run); submission && *submission) {
     if ((*submission)->job.id == job) return true;
@@ -110,7 +110,7 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, st
   const auto similar = nearest(text, names);
   return fail(
       Errc::kNotFound,
-      "no run '{}': neither a name, an id or its first characters, a job id, nor a run directory. "
+      "no run '{}': none of your runs has this name, id, start of an id, job id or directory. "
       "{}`dlrun ls` lists your runs",
       printable(text), similar ? fmt::format("Did you mean '{}'? ", printable(*similar)) : "");
 }
@@ -165,7 +165,7 @@ std::optional<IndexEntry> run_of_directory(std::string_view text,
   std::error_code error;
   auto folder = std::filesystem::canonical(path, error);
   if (error) return std::nullopt;
-  // Keeps a path through another user's link, because that user decides which run the path names.
+  // Keeps a path through another user's link, because that user decides to which run it leads.
   if (foreign_owner_of_path(path)) folder = path;
   if (const auto sweep = sweep_of_point(folder)) {
     const auto record = read_sweep(*sweep);

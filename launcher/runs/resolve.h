@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// The starts of an id that refer to a run.
+/// The shortest start of an id that a command accepts instead of the id.
 enum class IdStart {
   kAny,
   /// Only a start that has at least the run's name and date: NAME-YYYYMMDD. For commands that end
@@ -21,22 +21,23 @@ enum class IdStart {
   kWithDate,
 };
 
-/// Returns the run in the directory that text names; nullopt if that is not a run's directory.
+/// Returns the run whose directory has the path `text`; nullopt if that is not a run's directory.
 [[nodiscard]] std::optional<IndexEntry> run_of_directory(std::string_view text,
                                                          const std::filesystem::path& current_dir);
 
 /// Returns the run to which text refers. Tries a text with a '/' as a path first, and then the
-/// forms in the order above. If several runs have the name or the job id, returns the newest. Fails
-/// with kNotFound if there is none, and with kUsage if text is the start of several ids; the
-/// message lists these ids. Fails with kNotFound, too, if text is the name of a run that `dlrun rm`
-/// or `dlrun prune` deleted and that was newer than the others, and if text is the name or the id
-/// of a deleted run, even if the id of another run starts with it.
+/// forms of RUN in the order at the head of this file. If several runs have the name or the job id,
+/// returns the newest. Fails
+/// - with kUsage if text is the start of several ids; the message lists these ids;
+/// - with kNotFound if there is no such run;
+/// - with kNotFound if text is the id of a deleted run, or a name whose newest run was deleted.
+///   Older runs of this name, and runs whose ids start with text, do not prevent this failure.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir,
                                              IdStart accepted = IdStart::kAny);
 
 /// Calls resolve_run() with the user's index, and fails as resolve_run() does. If the index cannot
-/// be opened, only a path names a run; for any other text, fails with the error of the index.
+/// be opened, accepts only a path; for any other text, fails with the error of the index.
 [[nodiscard]] Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
                                           std::string_view text, IdStart accepted = IdStart::kAny);
 

@@ -40,7 +40,7 @@ Result<> check_not_being_submitted(int directory, const std::string&) {
   return {};
 }
 
-/// The state of a run, and the stamps of the files that had this state.
+/// The state that the check found, and the stamps of the run's files at that time.
 struct CheckedState {
   RunState state = RunState::kUnknown;
   std::string stamps;
@@ -89,8 +89,9 @@ Result<TreeDeletion> delete_diagnostics(int run, const fs::path& path) {
   return effect;
 }
 
-/// Fails with kUsage if the folder of the run may lack its file system: it does not exist, it
-/// cannot be read, or it is empty although the index has several runs in it.
+/// Fails with kUsage if the file system of the runs folder (the parent of run.path) is perhaps not
+/// mounted: this folder does not exist, cannot be read, or is empty although the index has several
+/// runs in it.
 Result<> check_folder_is_mounted(const RunIndex& index, const IndexEntry& run) {
   const fs::path folder = run.path.parent_path();
   const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -119,11 +120,11 @@ Result<> check_folder_is_mounted(const RunIndex& index, const IndexEntry& run) {
 }
 
 /// Returns true if the path is that of an array, a point or a follow-up job of the run itself.
-bool is_own_part(const std::string& where) {
-  const auto parts = split(where, '/');
-  return (parts.size() <= 2 && parts[0].starts_with("array-") &&
-          (parts.size() == 1 || parse_int(parts[1]).has_value())) ||
-         (parts.size() == 1 && parts[0].starts_with("chain-"));
+bool is_array_point_or_follow_up(const std::string& where) {
+  const auto names = split(where, '/');
+  return (names.size() <= 2 && names[0].starts_with("array-") &&
+          (names.size() == 1 || parse_int(names[1]).has_value())) ||
+         (names.size() == 1 && names[0].starts_with("chain-"));
 }
 
 /// Returns true if the directory is another run: it has a job's claim, or both the name and the
@@ -148,7 +149,8 @@ Result<TreeSize> measure_if_no_inner_run(int run, const IndexEntry& entry) {
   std::string inner;
   const TreeSize size =
       measure_tree(run, [&](const std::string& where, int directory, const auto& names) {
-        if (inner.empty() && !is_own_part(where) && is_another_run(directory, where, names))
+        if (inner.empty() && !is_array_point_or_follow_up(where) &&
+            is_another_run(directory, where, names))
           inner = where;
       });
   if (inner.empty()) return size;
@@ -159,10 +161,10 @@ Result<TreeSize> measure_if_no_inner_run(int run, const IndexEntry& entry) {
 
 /// Subtracts from `effect` the files that the deletion itself made: its mark and the submission
 /// lock. effect.freed then equals the size of the run before the deletion.
-void leave_out_own_files(TreeDeletion& effect, const TreeSize& own) {
-  if (effect.undeleted_count > 0) return;  // the undeleted files may be own files
-  effect.freed.files -= own.files;
-  effect.freed.bytes -= own.bytes;
+void leave_out_files_of_deletion(TreeDeletion& effect, const TreeSize& made_by_deletion) {
+  if (effect.undeleted_count > 0) return;  // these files may be among the undeleted ones
+  effect.freed.files -= made_by_deletion.files;
+  effect.freed.bytes -= made_by_deletion.bytes;
 }
 
 /// Remembers the run as deleted, and removes it from the index. Does nothing if the index has
@@ -217,8 +219,9 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                     : "another dlrun is deleting it");
   }
   DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
-  if (auto locked = visit_directories_of_run(opened.run.get(), check_not_being_submitted); !locked)
-    return within(run.id, locked.error());
+  if (auto checked_locks = visit_directories_of_run(opened.run.get(), check_not_being_submitted);
+      !checked_locks)
+    return within(run.id, checked_locks.error());
   // Takes the lock only after the check. If this process held the lock during the check, the check
   // would return the state "pending".
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take_in(opened.run.get(), run.id));
@@ -228,10 +231,10 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   if (parts == RunParts::kDiagnostics) return delete_diagnostics(opened.run.get(), run.path);
   DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked.stamps));
   const auto remembered = remember_as_deleted(index, run, word(checked.state));
-  TreeSize own = measure_entry(opened.run.get(), kFinalMark);
-  own += measure_entry(opened.run.get(), kSubmissionLockFile);
+  TreeSize made_by_deletion = measure_entry(opened.run.get(), kFinalMark);
+  made_by_deletion += measure_entry(opened.run.get(), kSubmissionLockFile);
   auto effect = delete_renamed(opened.parent.get(), renamed, opened.run.get());
-  leave_out_own_files(effect, own);
+  leave_out_files_of_deletion(effect, made_by_deletion);
   if (!remembered)
     return within(
         "the files are deleted, but the list of runs or the record of deleted runs could "

@@ -18,17 +18,16 @@ struct RunDirectory {
   std::string created;     ///< UTC, with milliseconds
   bool is_indexed = true;  ///< false: the run is not in the index; only its path finds it
 
-  /// Returns the text by which other commands find the run.
+  /// Returns the text with which the user refers to the run on a command line.
   [[nodiscard]] std::string handle() const { return is_indexed ? id : path.string(); }
 };
 
 /// Checks that a run can be created in runs_dir, which need not exist. Creates nothing. Fails with
-/// kIo if a path is not a directory or not writable; the message contains that path.
+/// kIo if runs_dir, or else the nearest existing folder above it, is not a writable directory.
 [[nodiscard]] Result<> check_can_create_run_in(const std::filesystem::path& runs_dir);
 
-/// Creates a new private directory with a unique name in runs_dir. Creates runs_dir, too, if it is
-/// missing (mode 0700). The time in the id is local time. Fails with kIo; the message contains the
-/// directory's name.
+/// Creates a new private directory (mode 0700) with a unique name in runs_dir. First creates
+/// runs_dir, also private, if it is missing. The time in the id is local time. Fails with kIo.
 [[nodiscard]] Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
                                                         std::string_view name,
                                                         std::chrono::system_clock::time_point now);

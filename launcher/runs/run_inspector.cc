@@ -1,5 +1,6 @@
-// RunInspector collects the facts for assess(): it reads the files, finds out the outcome of
-// interrupted submissions, and asks each executor about all runs of a call together.
+// RunInspector, which status.h declares, collects the facts for assess(): it reads the files, finds
+// out the outcome of interrupted submissions, and asks each executor about many runs with one
+// query.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -66,9 +67,9 @@ RunInspector::RunInspector(const Env& env, KnownServers servers)
 
 Executor& RunInspector::executor_of(const RunFacts& facts) {
   if (facts.foreign) {
-    foreign_ = std::make_unique<RefusingExecutor>(
+    for_foreign_run_ = std::make_unique<RefusingExecutor>(
         Error{Errc::kUsage, fmt::format("it is {}", describe_foreign_run(*facts.foreign))});
-    return *foreign_;
+    return *for_foreign_run_;
   }
   const auto job = job_of(facts);
   if ((job && job->cluster == kLocalCluster) ||
@@ -107,8 +108,8 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   }
   facts.record = std::move(record);
   if (!facts.record.ended || facts.record.end_state == EndState::kCancelled) {
-    // `dlrun cancel` of a sweep marks all its arrays. So the mark of an array says nothing about a
-    // point that has ended before.
+    // `dlrun cancel` of a sweep marks all its arrays. A point may have ended before that, so the
+    // mark of an array counts only for points that have not ended.
     const bool is_open_point = facts.submission && facts.submission->task && !facts.record.ended;
     facts.has_cancel_mark =
         is_marked_cancelled(run) || (is_open_point && is_marked_cancelled(run.parent_path()));
@@ -195,7 +196,7 @@ void record_lost_end(const std::filesystem::path& run, RunFacts& facts) {
       !has_local_process_ended(job->id, pid_namespace_of(facts)))
     return;
   constexpr const char* kMessage = "lead ended without recording an end";
-  constexpr int kCode = 1;  // the signal is unknown by now
+  constexpr int kCode = 1;  // how lead ended is unknown by now
   if (auto record = write_lost_end(run, kCode, kMessage); record) {
     facts.record = std::move(*record);
     return;
@@ -230,7 +231,7 @@ std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
 /// The jobs of one run about which the executor is asked: one job, or the open jobs of a chain,
 /// which start one after the other. dlrun asks about the next jobs of a chain only if all jobs that
 /// it has asked about have ended. This saves queries: a query about a job that Slurm has forgotten
-/// also asks accounting, and cannot use an answer that other dlruns share.
+/// also asks accounting, and cannot use an answer that another process of dlrun got.
 struct JobQuestion {
   RunFacts* facts = nullptr;
   Executor* executor = nullptr;
@@ -264,12 +265,12 @@ void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor
 /// jobs of one cluster only.
 std::span<const JobId> next_jobs_of(const JobQuestion& question) {
   const std::size_t asked = question.reports.size();
-  const auto left = std::span<const JobId>(question.jobs).subspan(asked);
-  const auto next = left.first(std::min(left.size(), std::max<std::size_t>(asked, 1)));
-  const auto elsewhere = std::find_if(next.begin(), next.end(), [&](const JobId& job) {
+  const auto remaining = std::span<const JobId>(question.jobs).subspan(asked);
+  const auto next = remaining.first(std::min(remaining.size(), std::max<std::size_t>(asked, 1)));
+  const auto on_other_cluster = std::find_if(next.begin(), next.end(), [&](const JobId& job) {
     return job.cluster != next.front().cluster;
   });
-  return next.first(static_cast<std::size_t>(elsewhere - next.begin()));
+  return next.first(static_cast<std::size_t>(on_other_cluster - next.begin()));
 }
 
 /// Asks the executor about the next jobs of runs on one cluster. Sets facts.why_unreachable of
@@ -347,7 +348,7 @@ void add_answer(const JobQuestion& question) {
   }
 }
 
-/// Returns true if the run's files name a job of Slurm.
+/// Returns true if the run's files contain the id of a Slurm job.
 bool is_slurm_run(const RunFacts& facts) {
   const auto job = job_of(facts);
   return job && job->cluster != kLocalCluster && !parse_local_job(job->id);

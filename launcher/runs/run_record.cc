@@ -1,5 +1,5 @@
-// EventSum reads the lines one by one and applies the valid events to a RunRecord. A valid event
-// can undo an earlier one, for example when a later attempt claims an ended run.
+// RunRecordBuilder reads the lines one by one and applies the valid events to a RunRecord. A valid
+// event can undo an earlier one, for example when a later attempt claims an ended run.
 #include "launcher/runs/run_record.h"
 
 #include <sys/stat.h>
@@ -75,15 +75,15 @@ void merge(Progress& into, const Progress& news) {
   take(into.samples_per_s, news.samples_per_s);
 }
 
-/// Returns the nodes of all components that have joined, as a compressed node list.
+/// Returns a compressed node list of the components whose ranks have joined.
 std::string hosts_of_components(const RunRecord& record) {
   constexpr std::size_t kMostHosts = 20'000;
   std::vector<std::string> hosts;
   std::set<std::string> seen;
   for (const auto& one : record.components) {
-    const auto own = expand_hostlist(one.hosts, kMostHosts);
-    if (!own) continue;
-    for (const auto& host : *own) {
+    const auto expanded = expand_hostlist(one.hosts, kMostHosts);
+    if (!expanded) continue;
+    for (const auto& host : *expanded) {
       if (seen.size() < kMostHosts && seen.insert(host).second) hosts.push_back(host);
     }
   }
@@ -99,14 +99,14 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.first_failed.reset();
   record.failures.clear();
   record.was_warned = false;
-  record.attempt_reason = {};
+  record.attempt_end_reason = {};
   record.was_signalled_without_cause = false;
   record.end_message_shows_failed_rank = false;
   record.container_failed = false;
   record.ended = false;
 }
 
-/// Applies an event of the record's present attempt.
+/// Applies one event of the record's latest attempt to the record.
 class EventApplier {
  public:
   EventApplier(RunRecord& record, const RecordedEvent& recorded, std::int64_t attempt)
@@ -118,7 +118,7 @@ class EventApplier {
   }
   void operator()(const events::Components& components) const {
     record_.components.clear();
-    record_.leading_component = components.first_main();
+    record_.leading_component = components.first_main_name();
     record_.ranks = 0;
     for (const auto& one : components.components) {
       record_.components.push_back({.name = one.name, .role = one.role, .ranks = one.ranks});
@@ -126,7 +126,7 @@ class EventApplier {
     }
   }
   void operator()(const events::Started& started) const {
-    if (auto* const own = component()) own->state = ComponentState::kStarting;
+    if (auto* const found = component()) found->state = ComponentState::kStarting;
     if (component_.empty() && started.ranks > 0) record_.ranks = started.ranks;
     if (describes_run()) record_.checks = started.checks;
   }
@@ -135,9 +135,9 @@ class EventApplier {
     if (component_.empty()) {
       if (joined.ranks > 0) record_.ranks = joined.ranks;
       record_.hosts = joined.hosts;
-    } else if (auto* const own = component()) {
-      own->state = ComponentState::kJoined;
-      own->hosts = shortened(joined.hosts);
+    } else if (auto* const found = component()) {
+      found->state = ComponentState::kJoined;
+      found->hosts = shortened(joined.hosts);
       record_.hosts = hosts_of_components(record_);
     }
   }
@@ -145,27 +145,27 @@ class EventApplier {
     if (describes_run()) record_.has_checked_collectives = true;
   }
   void operator()(const events::ComponentReady& ready) const {
-    if (auto* const own = component()) {
-      own->state = ComponentState::kReady;
-      own->addr = shortened(ready.addr);
+    if (auto* const found = component()) {
+      found->state = ComponentState::kReady;
+      found->addr = shortened(ready.addr);
     }
   }
   void operator()(const events::ComponentEnd& event) const {
-    auto* const own = component();
-    if (own == nullptr) return;
-    own->code = event.end.code;
-    const bool is_service = own->role == ComponentRole::kService;
-    own->state = event.end.reason == EndReason::kStopped ? ComponentState::kStopped
-                 : event.end.code == 0 && !is_service    ? ComponentState::kEnded
-                                                         : ComponentState::kFailed;
+    auto* const found = component();
+    if (found == nullptr) return;
+    found->code = event.end.code;
+    const bool is_service = found->role == ComponentRole::kService;
+    found->state = event.end.reason == EndReason::kStopped ? ComponentState::kStopped
+                   : event.end.code == 0 && !is_service    ? ComponentState::kEnded
+                                                           : ComponentState::kFailed;
   }
   void operator()(const events::ComponentRestart&) const {
     // The failure of a component that starts again is not the end of the run.
     if (record_.first_failed && record_.first_failed->component == component_)
       record_.first_failed.reset();
-    if (auto* const own = component()) {
-      own->state = ComponentState::kRestarting;
-      ++own->restarts;
+    if (auto* const found = component()) {
+      found->state = ComponentState::kRestarting;
+      ++found->restarts;
     }
   }
   void operator()(const events::Staging& staging) const {
@@ -202,7 +202,7 @@ class EventApplier {
   }
   void operator()(const events::RankStatistics&) const {}
   void operator()(const events::Signal& signal) const {
-    if (signal.word == SignalDecision::kCheckpoint) record_.was_warned = true;
+    if (signal.decision == SignalDecision::kCheckpoint) record_.was_warned = true;
   }
   void operator()(const events::RankFailed& failed) const {
     if (!record_.first_failed) record_.first_failed = failure_of(failed, component_);
@@ -214,14 +214,14 @@ class EventApplier {
     record_.warnings.push_back({.message = source + shortened(warning.message),
                                 .host = shortened(warning.host),
                                 .rank = warning.rank});
-    if (record_.warnings.size() > kMostWarnings)  // keeps the first and the last ones
+    if (record_.warnings.size() > kMostWarnings)  // keeps the first half and the newest
       record_.warnings.erase(record_.warnings.begin() + kMostWarnings / 2);
   }
   void operator()(const events::Autopsy& autopsy) const {
     record_.autopsy = bounded_autopsy(autopsy, attempt_);
   }
   void operator()(const events::AttemptEnd& end) const {
-    record_.attempt_reason = end.reason;
+    record_.attempt_end_reason = end.reason;
     record_.was_signalled_without_cause = end.reason == EndReason::kSignalled && end.cause.empty();
     record_.container_failed = end.cause == Cause::kImage || end.cause == Cause::kContainer;
     record_.end_message_shows_failed_rank =
@@ -229,7 +229,7 @@ class EventApplier {
         (end.reason == EndReason::kRankFailed || end.reason == EndReason::kHang);
     if (!end.first_failed) return;
     RankFailure failure = failure_of(*end.first_failed, component_);
-    // The rank's own event may have the error text, which this event lacks.
+    // The event rank_failed of this rank may have the error text, which this event lacks.
     if (record_.first_failed && record_.first_failed->rank == failure.rank &&
         record_.first_failed->component == component_ && failure.error.empty())
       failure.error = record_.first_failed->error;
@@ -283,14 +283,14 @@ namespace {
 
 /// Summarises a record line by line. Parses only the beginning and the end of a long sequence of
 /// progress lines, so that the progress of a month takes little more time than reading the file.
-class EventSum {
+class RunRecordBuilder {
  public:
   void add(std::string_view line) {
     const auto kind = kind_of_line(line);
     if (kind == events::RankStatistics::kKind) return;
     const bool is_progress = kind == events::Progress::kKind;
     if (is_progress && ++progress_line_count_ > kProgressParsedAtEachEnd) {
-      latest_[latest_count_++ % kProgressParsedAtEachEnd] = line;
+      ring_[ring_line_count_++ % kProgressParsedAtEachEnd] = line;
       return;
     }
     if (!is_progress) end_progress();
@@ -299,7 +299,7 @@ class EventSum {
 
   [[nodiscard]] RunRecord finish(bool has_unfinished_line) {
     end_progress();
-    record_.has_torn_tail = has_unfinished_line || damaged_since_valid_ > 0;
+    record_.has_incomplete_end = has_unfinished_line || damaged_since_valid_ > 0;
     return std::move(record_);
   }
   [[nodiscard]] RunRecord& record() { return record_; }
@@ -316,31 +316,32 @@ class EventSum {
     apply(record_, *event);
   }
 
-  /// Ends a sequence of progress lines: applies the last ones of it.
+  /// Applies the last lines of a sequence of progress lines that has ended.
   void end_progress() {
-    const auto first =
-        latest_count_ > kProgressParsedAtEachEnd ? latest_count_ - kProgressParsedAtEachEnd : 0;
-    for (auto at = first; at < latest_count_; ++at)
-      apply_line(latest_[at % kProgressParsedAtEachEnd]);
-    latest_count_ = 0;
+    const auto first = ring_line_count_ > kProgressParsedAtEachEnd
+                           ? ring_line_count_ - kProgressParsedAtEachEnd
+                           : 0;
+    for (auto at = first; at < ring_line_count_; ++at)
+      apply_line(ring_[at % kProgressParsedAtEachEnd]);
+    ring_line_count_ = 0;
     progress_line_count_ = 0;
   }
 
   RunRecord record_;
-  std::size_t damaged_since_valid_ = 0, progress_line_count_ = 0, latest_count_ = 0;
-  /// The latest lines of a sequence of progress lines, as a ring. They are not applied yet.
-  std::array<std::string, kProgressParsedAtEachEnd> latest_;
+  std::size_t damaged_since_valid_ = 0, progress_line_count_ = 0, ring_line_count_ = 0;
+  /// A ring of the latest lines of a sequence of progress lines. They are not applied yet.
+  std::array<std::string, kProgressParsedAtEachEnd> ring_;
 };
 
 }  // namespace
 
 RunRecord sum_up_events(std::string_view text) {
-  EventSum sum;
+  RunRecordBuilder builder;
   std::size_t offset = 0;
   for (std::size_t end = 0; (end = text.find('\n', offset)) != std::string_view::npos;
        offset = end + 1)
-    sum.add(text.substr(offset, end - offset));
-  return sum.finish(offset < text.size());
+    builder.add(text.substr(offset, end - offset));
+  return builder.finish(offset < text.size());
 }
 
 void add_event(RunRecord& record, const RecordedEvent& event) {
@@ -349,16 +350,16 @@ void add_event(RunRecord& record, const RecordedEvent& event) {
 }
 
 bool has_end(const std::filesystem::path& run) {
-  constexpr off_t kTail = 64 << 10;
+  constexpr off_t kTailBytes = 64 << 10;
   const auto file = open_untrusted(run / "events.jsonl", Links::kRefuse);
   struct stat info {};
   if (!file || ::fstat(file->get(), &info) != 0) return false;
-  EventSum sum;
-  const off_t begin = info.st_size > kTail ? info.st_size - kTail : 0;
+  RunRecordBuilder builder;
+  const off_t begin = info.st_size > kTailBytes ? info.st_size - kTailBytes : 0;
   LineReader lines(file->get(), begin, info.st_size);
   if (begin > 0) std::ignore = lines.next();  // skips the rest of a line
-  while (const auto line = lines.next()) sum.add(*line);
-  return sum.finish(lines.has_unfinished_line()).ended;
+  while (const auto line = lines.next()) builder.add(*line);
+  return builder.finish(lines.has_unfinished_line()).ended;
 }
 
 Result<RunRecord> read_events(const std::filesystem::path& run) {
@@ -369,18 +370,18 @@ Result<RunRecord> read_events(const std::filesystem::path& run) {
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
-  EventSum sum;
+  RunRecordBuilder builder;
   const auto parts = parts_to_read(info.st_size);
   LineReader head(file->get(), 0, parts.head_end);
-  while (const auto line = head.next()) sum.add(*line);
-  sum.record().damaged_lines += head.long_line_count();
-  if (parts.tail_begin >= info.st_size) return sum.finish(head.has_unfinished_line());
+  while (const auto line = head.next()) builder.add(*line);
+  builder.record().damaged_lines += head.long_line_count();
+  if (parts.tail_begin >= info.st_size) return builder.finish(head.has_unfinished_line());
   LineReader tail(file->get(), parts.tail_begin, info.st_size);
   std::ignore = tail.next();  // skips the rest of a line
-  while (const auto line = tail.next()) sum.add(*line);
-  sum.record().damaged_lines += tail.long_line_count();
-  sum.record().left_out_bytes = parts.tail_begin - parts.head_end;
-  return sum.finish(tail.has_unfinished_line());
+  while (const auto line = tail.next()) builder.add(*line);
+  builder.record().damaged_lines += tail.long_line_count();
+  builder.record().left_out_bytes = parts.tail_begin - parts.head_end;
+  return builder.finish(tail.has_unfinished_line());
 }
 
 }  // namespace dlrun

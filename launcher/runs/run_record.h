@@ -19,9 +19,9 @@ namespace dlrun {
 struct RankFailure {
   std::int64_t rank = -1;  ///< -1: unknown
   std::string host;
-  std::int64_t code = 0;
-  std::string signal;  ///< "SIGKILL"; empty: the rank exited
-  std::string error;
+  std::int64_t code = 0;    ///< exit code
+  std::string signal;       ///< "SIGKILL"; empty: the rank exited
+  std::string error;        ///< the program's own error message; empty: unknown
   std::string component{};  ///< empty: the job has one program
 };
 
@@ -54,9 +54,9 @@ struct RunWarning {
 /// A restart of the run after `attempt` ended.
 struct Restart {
   std::int64_t attempt = 0;
-  std::string cause;              ///< a value of retry.on, or "requeue"
-  std::int64_t left = 0;          ///< restarts that are left afterwards
-  bool is_left_to_chain = false;  ///< the next job of the run's chain starts the run again
+  std::string cause;               ///< a value of retry.on, or "requeue"
+  std::int64_t restarts_left = 0;  ///< how many more restarts the run may have
+  bool is_left_to_chain = false;   ///< the next job of the run's chain starts the run again
 };
 
 /// The contents of a run's record (events.jsonl), summed up: what dlrun knows about the run from
@@ -89,11 +89,11 @@ struct RunRecord {
   /// In the latest attempt, the programs got the warning before the time limit or a preemption
   /// (USR1).
   bool was_warned = false;
-  Word<EndReason> attempt_reason;  ///< why the latest attempt ended; empty while it runs
+  Word<EndReason> attempt_end_reason;  ///< why the latest attempt ended; empty while it runs
   /// A signal ended the latest attempt, and Slurm gave no cause for it such as a preemption.
   bool was_signalled_without_cause = false;
   bool ended = false;  ///< there is an `ended` event that no later event undoes
-  bool end_message_shows_failed_rank = false;  ///< end_message names the first rank that failed
+  bool end_message_shows_failed_rank = false;  ///< the rank that failed first is in end_message
   /// A container could not be started in the latest attempt. The end of a rank, such as "code 127",
   /// then does not show the cause, but end_message does.
   bool container_failed = false;
@@ -102,9 +102,9 @@ struct RunRecord {
   std::int64_t end_code = 0;
   std::string last_time;  ///< time of the last event
   /// The number of ignored lines: they are too long, have a wrong checksum or are no JSON object.
-  /// Damaged lines after the last valid line count only for has_torn_tail.
+  /// Damaged lines after the last valid line count only for has_incomplete_end.
   std::size_t damaged_lines = 0;
-  bool has_torn_tail = false;  ///< the last line is incomplete or damaged
+  bool has_incomplete_end = false;  ///< the last line is incomplete or damaged
   /// Bytes in the middle that were not read, because the file is larger than any that lead
   /// writes.
   std::int64_t left_out_bytes = 0;

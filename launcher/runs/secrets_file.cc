@@ -7,7 +7,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestSecret = 64U << 10U;
+constexpr std::size_t kLargestSecretBytes = 64U << 10U;
 
 [[nodiscard]] std::filesystem::path secrets_file(const std::filesystem::path& run) {
   return run / "secrets";
@@ -27,7 +27,7 @@ Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
     }
     secret.value = *value;
   } else {
-    auto text = read_file(source.file, kLongestSecret);
+    auto text = read_file(source.file, kLargestSecretBytes);
     if (!text) return within("secret " + source.name, text.error());
     secret.value = std::move(*text);
     if (secret.value.ends_with('\n')) secret.value.pop_back();
@@ -39,8 +39,9 @@ Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
                 source.file.empty()
                     ? " in this environment"
                     : fmt::format(": the file {} has no text", printable(source.file)));
-  if (secret.value.size() > kLongestSecret)
-    return fail(Errc::kInvalid, "secret {} is larger than {} bytes", source.name, kLongestSecret);
+  if (secret.value.size() > kLargestSecretBytes)
+    return fail(Errc::kInvalid, "secret {} is larger than {} bytes", source.name,
+                kLargestSecretBytes);
   if (secret.value.find('\0') != std::string::npos)
     return fail(Errc::kInvalid, "secret {} holds a NUL byte, which no variable can hold",
                 source.name);

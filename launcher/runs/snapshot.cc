@@ -94,9 +94,9 @@ struct Tree {
       snapshot.bytes += bytes;
     }
     const std::string_view advice =
-        tree.is_repository ? "name untracked data in .gitignore, or move data out of the tree"
+        tree.is_repository ? "list untracked data in .gitignore, or move data out of the tree"
                            : "move data out of the tree, or make the tree a git repository and "
-                             "name data in .gitignore";
+                             "list data in .gitignore";
     if (++snapshot.file_count > kMostFiles)
       return fail(Errc::kInvalid, "the source tree {} has more than {} files; {}",
                   printable(tree.root.string()), kMostFiles, advice);
@@ -126,13 +126,14 @@ Result<Snapshot> take_snapshot(const fs::path& source_dir, const fs::path& run,
                                const fs::path& runs_dir, const Env& env) {
   std::error_code ignored;
   const auto canonical = [&](const fs::path& path) {
-    auto made = fs::weakly_canonical(path, ignored);
-    return made.empty() ? path : made;
+    auto found = fs::weakly_canonical(path, ignored);
+    return found.empty() ? path : found;
   };
   const fs::path source = canonical(source_dir), left_out = canonical(runs_dir),
                  copy = run / "code";
-  auto git = git_tree(source, env);
-  DLRUN_TRY_ASSIGN(auto tree, git ? Result<Tree>(std::move(*git)) : plain_tree(source, left_out));
+  auto repository = git_tree(source, env);
+  DLRUN_TRY_ASSIGN(
+      auto tree, repository ? Result<Tree>(std::move(*repository)) : plain_tree(source, left_out));
   DLRUN_TRY(make_private_directories(copy));
   auto snapshot = copy_tree(tree, left_out, copy);
   if (snapshot) {

@@ -21,7 +21,7 @@ struct Snapshot {
 /// they are, and the untracked files that git does not ignore. Otherwise copies everything below
 /// source_dir. Leaves out .git, submodules, runs_dir, and .dlrun (the environments that dlrun
 /// builds). Keeps symbolic links and modes. Fails with kInvalid above 20,000 files, and above 256
-/// MiB (the message names the largest file), and with kIo if a file cannot be copied. Removes a
+/// MiB (the message shows the largest file), and with kIo if a file cannot be copied. Removes a
 /// copy that failed.
 [[nodiscard]] Result<Snapshot> take_snapshot(const std::filesystem::path& source_dir,
                                              const std::filesystem::path& run,

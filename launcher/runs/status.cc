@@ -27,7 +27,7 @@ std::string failed_dependency_text(const JobReport& report) {
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
 }
 
-/// Explains the end state with which Slurm reports the job. has_cancel_mark: `dlrun cancel` has
+/// Explains the end state that Slurm reports for the job. has_cancel_mark: `dlrun cancel` has
 /// cancelled the run.
 std::string explain_end(const JobReport& report, bool has_cancel_mark) {
   struct Row {
@@ -47,9 +47,9 @@ std::string explain_end(const JobReport& report, bool has_cancel_mark) {
     if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
   }
   if (has_cancel_mark && report.state == "CANCELLED") text = kCancelledByUser;
-  if (const auto never = failed_dependency_text(report);
-      !never.empty() && report.state == "CANCELLED")
-    text = fmt::format("{}: it waited for {}", report.state, never);
+  if (const auto dependency = failed_dependency_text(report);
+      !dependency.empty() && report.state == "CANCELLED")
+    text = fmt::format("{}: it waited for {}", report.state, dependency);
   if (report.exit_code && *report.exit_code != 0)
     text += fmt::format(" (code {})", *report.exit_code);
   if (report.signal != 0) text += fmt::format(" (signal {})", report.signal);
@@ -70,8 +70,8 @@ RunState end_state(const RunRecord& record) {
   return RunState::kFailed;
 }
 
-/// checks: a list (health.preflight), such as "gpu,nccl". Returns the checks of it that run a
-/// collective ("nccl") if are_collective is true, otherwise the others ("gpu").
+/// Returns the checks that run a collective if are_collective is true, otherwise the other checks:
+/// "nccl" or "gpu" for the list "gpu,nccl" (health.preflight).
 std::string select_checks(std::string_view checks, bool are_collective) {
   std::vector<std::string> selected;
   for (const std::string_view check : split(checks, ',')) {
@@ -100,8 +100,9 @@ std::string running_detail(const RunRecord& record) {
   if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
     return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt,
                        record.restarts.back().cause);
-  if (!record.attempt_reason.empty())
-    return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason.text());
+  if (!record.attempt_end_reason.empty())
+    return fmt::format("attempt {} has ended ({})", record.attempt,
+                       record.attempt_end_reason.text());
   if (record.staging_node_count > 0)
     return fmt::format("staging: {} {} data before the programs start (stage)",
                        record.staging_node_count == 1
@@ -191,13 +192,13 @@ std::string detail_of_recorded_end(const RunStatus& status) {
   const RunFacts& f = status.facts;
   const std::string& message = f.record.end_message;
   if (status.state != RunState::kCancelled || status.detail_shows_failed_rank) return message;
-  // Lead records only the signal that reached it or a rank.
+  // Lead knows only that a signal came, and not that `dlrun cancel` was the reason.
   if (f.has_cancel_mark) return kCancelledByUser;
-  // The cancellation of a whole sweep marks only its arrays, and says nothing about a point that
-  // has ended. Ctrl-C ends a run on this machine, without a mark.
-  const bool has_mark_if_cancelled =
+  // A missing mark proves nothing in two cases: `dlrun cancel` of a whole sweep marks the arrays
+  // instead of the points, and Ctrl-C ends a run on this machine without a mark.
+  const bool would_have_mark =
       f.submission && !f.submission->task && status.job.cluster != kLocalCluster;
-  if (!has_mark_if_cancelled || !f.record.was_signalled_without_cause) return message;
+  if (!would_have_mark || !f.record.was_signalled_without_cause) return message;
   return message +
          "; not by `dlrun cancel`, so probably by scancel, an administrator or a preemption";
 }
@@ -252,7 +253,7 @@ void assess_unknown(RunStatus& status) {
   const RunFacts& f = status.facts;
   status.state = RunState::kUnknown;
   if (!f.has_answer) {
-    status.detail = "its files name no job";
+    status.detail = "its files contain no job id";
   } else if (status.job.cluster == kLocalCluster) {
     status.detail =
         fmt::format("it ran on {}; run `dlrun status` there to see whether it still runs",
@@ -341,7 +342,7 @@ const RankFailure* failure_behind_end(const RunStatus& status) {
   const auto& failed = status.facts.record.first_failed;
   if (!failed) return nullptr;
   const bool is_by_cancellation = status.state == RunState::kCancelled &&
-                                  status.facts.record.attempt_reason == EndReason::kSignalled;
+                                  status.facts.record.attempt_end_reason == EndReason::kSignalled;
   return is_by_cancellation ? nullptr : &*failed;
 }
 
@@ -367,8 +368,8 @@ std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
 }
 
 std::string enclosing_job_of(const RunFacts& facts) {
-  // For `submit --in` and `run --here`, the submission names the script's process on this machine,
-  // and lead's claim names the Slurm job of the allocation.
+  // For `submit --in` and `run --here`, the submission has the id of the script's process on this
+  // machine, and lead's claim has the id of the Slurm job of the allocation.
   const bool is_local = facts.submission && facts.submission->job.cluster == kLocalCluster;
   return is_local && facts.claim && !parse_local_job(facts.claim->job.id) ? facts.claim->job.id
                                                                           : std::string();

@@ -1,6 +1,6 @@
 #pragma once
-// Determines a run's state: from the run's record if it has the end of the run, otherwise from
-// Slurm's answer.
+// Determines a run's state. If the run's record has an end, that end decides, otherwise Slurm's
+// answer.
 
 #include <array>
 #include <chrono>
@@ -65,7 +65,7 @@ struct RunFacts {
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
   /// Why the executor did not answer or could not be asked; empty: no query, or an answer.
   std::string why_unreachable;
-  std::string why_no_accounting;    ///< why accounting did not answer
+  std::string why_no_accounting;    ///< why Slurm's accounting did not answer
   bool is_being_submitted = false;  ///< SubmissionLock was held just before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_only_prepared = false;
@@ -91,9 +91,9 @@ struct SweepCounts {
 struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;  ///< a sentence for the user: the reason, or the current activity
-  bool detail_shows_failed_rank = false;  ///< detail names the first rank that failed
-  /// The state is the last known one: the controller is unreachable, or the run is foreign. Its
-  /// name in JSON output is `last_known`.
+  bool detail_shows_failed_rank = false;  ///< the rank that failed first is in `detail`
+  /// The state is the last known one, because the executor did not answer or the run is foreign.
+  /// JSON output has this member as `last_known`.
   bool may_be_outdated = false;
   JobId job;  ///< for a sweep the first one of `jobs`
   /// Only for a sweep: the ids of the jobs of the points' latest runs, in the order of the points.
@@ -101,8 +101,7 @@ struct RunStatus {
   /// submitted again.
   std::vector<std::string> jobs;
   RunFacts facts;
-  /// Set only for a sweep. A sweep sets no members of `facts` except `why_unreachable` and
-  /// `foreign`.
+  /// Set only for a sweep. The `facts` of a sweep have only `why_unreachable` and `foreign`.
   std::optional<SweepCounts> sweep;
 };
 
@@ -138,8 +137,8 @@ struct RunStatus {
 /// 2 (train.py: ...)".
 [[nodiscard]] std::string describe(const RankFailure& failure);
 
-/// Returns the job that the run's files name; nullopt while it is unknown. For a chain of jobs,
-/// returns the job that claimed the run last, or the first one if none has claimed it.
+/// Returns the job whose id is in the run's files; nullopt if they have no job id. For a chain of
+/// jobs, returns the job that claimed the run last, or the first job if none has claimed the run.
 [[nodiscard]] std::optional<JobId> job_named_by_files(const RunFacts& facts);
 /// Returns facts.chain_job, else job_named_by_files().
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
@@ -150,7 +149,8 @@ struct RunStatus {
 /// dependency of the job that job_of() returns.
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns true if the run was cancelled, its job had a dependency, and the run's files show no
-/// start. A script that dlrun did not render leaves no such files, even if it starts.
+/// start. The result may be wrong for a script that dlrun did not render, because such a script
+/// records no start.
 [[nodiscard]] bool was_cancelled_while_waiting(const RunStatus& status);
 /// Returns true if `dlrun cancel` has cancelled the run, or the array of its sweep, and Slurm is
 /// still ending the processes of the job. This takes Slurm some seconds.
@@ -161,7 +161,7 @@ struct RunStatus {
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if the run has no
 /// chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);
-/// Returns the token with which the run's job was submitted; empty if the files name none.
+/// Returns the token with which the run's job was submitted; empty if the files have none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
 /// Whether the inspector also asks Slurm about runs whose record has an end. The inspector never
@@ -169,7 +169,7 @@ struct RunStatus {
 enum class EndedRuns {
   kTrustRecord,
   /// For deletions, because Slurm may have queued the job again. The answer is in facts.report. The
-  /// state is still that of the record, also if the executor does not answer.
+  /// state is still that of the record.
   kAskExecutor,
 };
 
@@ -178,8 +178,8 @@ enum class EndedRuns {
 /// chains (retry.chain) whose first jobs have ended. Implemented in run_inspector.cc.
 class RunInspector {
  public:
-  /// servers: the slurmrestd servers that may be asked. If a run names another server, dlrun does
-  /// not ask it.
+  /// servers: the slurmrestd servers that may be asked. dlrun does not ask any other server that a
+  /// run's files contain.
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
   /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
@@ -191,9 +191,10 @@ class RunInspector {
   /// at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
-  /// Inspects many runs; a run that cannot be read has its own error. The status of a sweep sums up
-  /// its points; the latest resubmission of a point replaces the point. If it is unknown whether
-  /// Slurm accepted an array, one query looks for the array on behalf of all its points.
+  /// Inspects many runs. The result has an error for a run that cannot be read. The status of a
+  /// sweep sums up its points; the latest resubmission of a point replaces the point. If it is
+  /// unknown whether Slurm accepted an array, one query looks for the array on behalf of all its
+  /// points.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {},
       EndedRuns ended_runs = EndedRuns::kTrustRecord);
@@ -221,7 +222,7 @@ class RunInspector {
   Env env_;
   KnownServers known_servers_;
   std::unique_ptr<Executor> slurm_;  ///< null until a run needs it
-  std::unique_ptr<Executor> local_, foreign_;
+  std::unique_ptr<Executor> local_, for_foreign_run_;
   std::vector<std::pair<RestServer, std::unique_ptr<Executor>>> servers_;
 };
 

@@ -43,8 +43,8 @@ std::optional<SummaryCache::Row> SummaryCache::find(const IndexEntry& run,
 void SummaryCache::add(const IndexEntry& run, const struct stat& events, Row row) {
   const auto line =
       fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, word(row.state), row.summary);
-  const std::array<std::string_view, 3> parts{run.path.native(), row.job, row.summary};
-  if (!have_no_separators(parts)) return;
+  const std::array<std::string_view, 3> texts{run.path.native(), row.job, row.summary};
+  if (!have_no_separators(texts)) return;
   added_[run.path.native()] = line;
 }
 

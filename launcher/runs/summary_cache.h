@@ -1,8 +1,8 @@
 #pragma once
 // Caches the rows that `dlrun ls` shows for ended runs: instead of reading five files of each run,
 // `ls` then reads the cache, and calls stat once for each run that it shows. The cache is one file
-// in the folder of the user's index; entry_cache.h is the other cache of `ls`. Only `ls` writes it.
-// It can be deleted at any time.
+// in the folder of the user's index. Only `ls` writes this file, which can be deleted at any time.
+// entry_cache.h is the other cache of `ls`.
 
 #include <sys/stat.h>
 

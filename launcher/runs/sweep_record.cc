@@ -14,8 +14,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kSweepLimit = 16U << 20U;
-constexpr std::size_t kPathLimit = 64U << 10U;
+constexpr std::size_t kLargestSweepBytes = 16U << 20U;
+constexpr std::size_t kLargestSuccessorBytes = 64U << 10U;
 constexpr const char* kSweepFile = "sweep.json";
 constexpr const char* kSuccessorFile = "resubmitted";
 
@@ -33,7 +33,7 @@ bool is_sweep(const std::filesystem::path& run) {
 
 Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   const auto path = run / kSweepFile;
-  DLRUN_TRY_ASSIGN(const auto text, read_untrusted(path, kSweepLimit, Links::kRefuse));
+  DLRUN_TRY_ASSIGN(const auto text, read_untrusted(path, kLargestSweepBytes, Links::kRefuse));
   const auto json = json_read::object_of(text);
   const auto damaged = [&] {
     return fail(Errc::kInvalid, "{}: is damaged: it does not list a sweep's points",
@@ -66,7 +66,7 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
                                                : std::nullopt);
   }
-  // There are at most as many arrays as points. Otherwise a damaged file could make later loops
+  // An array has at least one point. Without this check, a damaged file could make later loops
   // over the arrays run for long.
   if (sweep.points.empty() || sweep.array_count > sweep.points.size()) return damaged();
   return sweep;
@@ -133,8 +133,8 @@ std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
 
 /// Returns true if one user owns a run and its successor, the successor is no link, and
 /// foreign_owner_of_path() returns the same user, or no user, for both paths. Without this check,
-/// the owner of a point, or of a link to it, could name any run as the successor, even a run of
-/// this user.
+/// the owner of a point, or of a link to it, could make any run the successor, even a run of this
+/// user.
 bool have_same_owner(const std::filesystem::path& run, const std::filesystem::path& successor) {
   struct stat of_run {
   }, of_successor{};
@@ -149,7 +149,8 @@ std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& po
   std::vector<std::filesystem::path> runs{point};
   constexpr std::size_t kMostResubmissions = 100;  // also ends the loop at a cycle of runs
   while (runs.size() <= kMostResubmissions) {
-    const auto text = read_untrusted(runs.back() / kSuccessorFile, kPathLimit, Links::kRefuse);
+    const auto text =
+        read_untrusted(runs.back() / kSuccessorFile, kLargestSuccessorBytes, Links::kRefuse);
     if (!text) break;
     std::filesystem::path next(trim(*text));
     if (!next.is_absolute() || !is_run_directory(next) || !have_same_owner(runs.back(), next))

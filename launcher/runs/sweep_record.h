@@ -61,8 +61,8 @@ struct SweepRecord {
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep,
                                                const SweepRecord::Point& point);
 
-/// The results by which points are compared if the user names none. The first of these results that
-/// any point has is used.
+/// The results by which points are compared if the user chooses none: dlrun uses the first of these
+/// results that any point has.
 inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy", "accuracy",
                                                                   "test_loss", "loss"};
 
@@ -84,8 +84,8 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 /// Returns the current run of a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
-/// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
-/// otherwise the run itself. Fails as read_sweep() does.
+/// Returns the runs to which the argument RUN of a command refers: for a sweep the current run of
+/// each point, otherwise the run itself. Fails as read_sweep() does.
 [[nodiscard]] Result<std::vector<IndexEntry>> single_runs_of(const IndexEntry& run);
 
 /// Records that the point, or its current run, was resubmitted as another run.

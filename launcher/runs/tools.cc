@@ -62,7 +62,8 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   return done;
 }
 
-/// Returns true if the file is complete, belongs to this user, and nobody else can write it.
+/// Returns true if the file is an executable of this user that nobody else can write. Such a file
+/// is complete, because copy_verified() renames a copy only when it is complete.
 bool is_complete_copy(const std::filesystem::path& file) {
   struct stat info {};
   return ::lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
@@ -106,13 +107,13 @@ Result<> check_own_folder(const std::filesystem::path& folder, std::string_view 
   return {};
 }
 
-std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
+std::filesystem::path tools_folder(const std::filesystem::path& runs_dir, const ToolSet& tools) {
   return runs_dir / fmt::format(".agents-{}", ::geteuid()) / tools.hash;
 }
 
-Result<> check_tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
+Result<> check_tools_folder(const std::filesystem::path& runs_dir, const ToolSet& tools) {
   std::error_code error;
-  const auto directory = tools_directory(runs_dir, tools);
+  const auto directory = tools_folder(runs_dir, tools);
   for (const auto& folder : {directory.parent_path(), directory}) {
     const auto kind = std::filesystem::symlink_status(folder, error).type();
     if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::none)
@@ -161,10 +162,10 @@ Error missing_trainer_error(const std::filesystem::path& trainer, std::string_vi
 Result<> copy_missing_tools(const std::filesystem::path& root,
                             const std::filesystem::path& runs_dir, const ToolSet& tools,
                             TrainerUse use) {
-  const auto folder = tools_directory(runs_dir, tools);
-  for (const auto& made : {folder.parent_path(), folder}) {
-    DLRUN_TRY(make_private_directories(made));
-    DLRUN_TRY(check_own_folder(made));
+  const auto folder = tools_folder(runs_dir, tools);
+  for (const auto& directory : {folder.parent_path(), folder}) {
+    DLRUN_TRY(make_private_directories(directory));
+    DLRUN_TRY(check_own_folder(directory));
   }
   struct statvfs filesystem {};
   if (::statvfs(folder.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC) != 0) {

@@ -36,13 +36,13 @@ struct ToolSet {
     std::string_view remedy = "choose another runs folder with --runs");
 
 /// Returns <runs>/.agents-UID/<hash>, this user's folder for these tools.
-[[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
-                                                    const ToolSet& tools);
+[[nodiscard]] std::filesystem::path tools_folder(const std::filesystem::path& runs_dir,
+                                                 const ToolSet& tools);
 
-/// Fails as check_own_folder() does for tools_directory() and the folder above it. Accepts folders
+/// Fails as check_own_folder() does for tools_folder() and the folder above it. Accepts folders
 /// that do not exist yet.
-[[nodiscard]] Result<> check_tools_directory(const std::filesystem::path& runs_dir,
-                                             const ToolSet& tools);
+[[nodiscard]] Result<> check_tools_folder(const std::filesystem::path& runs_dir,
+                                          const ToolSet& tools);
 
 /// Returns a sentence about a folder, runs_dir or one above it, in which other users can rename or
 /// replace this user's files: it is writable for others and has no sticky bit, or its owner is
@@ -53,16 +53,16 @@ struct ToolSet {
 /// Whether a job runs dlrun-trainer, which is a package of its own and may be missing.
 enum class TrainerUse { kNone, kNeeded };
 
-/// Returns the error for a trainer that is not installed. needed_by: the noun in the message for
-/// what needs the trainer, such as "this job".
+/// Returns the error for a trainer that is not installed. needed_by: a noun for the message,
+/// such as "this job".
 [[nodiscard]] Error missing_trainer_error(const std::filesystem::path& trainer,
                                           std::string_view needed_by);
 
-/// Copies missing tools from below root into tools_directory(). Writes each tool under a temporary
+/// Copies missing tools from below root into tools_folder(). Writes each tool under a temporary
 /// name, verifies its hash, and renames it after fsync. Costs a few system calls if nothing is
 /// missing. Skips a module (lib/) that is not installed, and a trainer that is not installed if the
-/// job does not need it. Fails as check_own_folder() does, with kInvalid if a file belongs to
-/// another build of dlrun, with kNotFound if a program is missing, and with kIo if no program in
+/// job does not need the trainer. Fails as check_own_folder() does, with kInvalid if a file belongs
+/// to another build of dlrun, with kNotFound if a program is missing, and with kIo if no program in
 /// runs_dir can be executed (noexec) or runs_dir cannot be written.
 [[nodiscard]] Result<> copy_missing_tools(const std::filesystem::path& root,
                                           const std::filesystem::path& runs_dir,

@@ -68,8 +68,8 @@ Result<> check_asked_cluster(const Env& env, const IndexEntry& run, const RunSta
               run.id, status.job.id, printable(claimed), printable(asked));
 }
 
-/// Fails if the run may not have ended. Accepts a run whose job Slurm does not know if the last
-/// event of the run is old. last_ms: the time of that event.
+/// Fails if the run may not have ended. A run whose job Slurm does not know counts as ended if the
+/// last event of the run is old. last_ms: the time of that event.
 Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus& status,
                          std::int64_t last_ms) {
   if (is_over(status)) return {};
@@ -161,16 +161,16 @@ Result<std::vector<RunSyncReport>> sync_records(const Env& env, RunInspector& in
     recorded.push_back(one);
     paths.push_back(one.path);
   }
-  const auto states = inspector.inspect_all(paths);
+  const auto statuses = inspector.inspect_all(paths);
   std::vector<RunSyncReport> results;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
     const IndexEntry& one = recorded[i];
-    auto tracked = sync_record(env, one, states[i]);
-    if (!tracked && runs.size() == 1) return tl::unexpected<Error>(std::move(tracked.error()));
+    auto report = sync_record(env, one, statuses[i]);
+    if (!report && runs.size() == 1) return tl::unexpected<Error>(std::move(report.error()));
     // An error of one point does not keep the other points from being sent.
-    if (!tracked)
-      tracked = RunSyncReport{one.id, {.is_complete = false, .problem = tracked.error().message}};
-    results.push_back(std::move(*tracked));
+    if (!report)
+      report = RunSyncReport{one.id, {.is_complete = false, .problem = report.error().message}};
+    results.push_back(std::move(*report));
   }
   if (results.empty())
     return fail(Errc::kInvalid,

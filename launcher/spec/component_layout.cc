@@ -29,7 +29,7 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
 /// cycle, which validate() refuses, returns `start`.
 [[nodiscard]] std::size_t node_owner_of(const JobSpec& spec, std::size_t start) {
   std::size_t owner = start;
-  for (std::size_t step = 0; step < spec.components.size(); ++step) {
+  for (std::size_t hops = 0; hops < spec.components.size(); ++hops) {
     const std::string& shares = spec.components[owner].shares;
     const auto next = shares.empty() ? std::nullopt : find_component(spec, shares);
     if (!next) return owner;
@@ -49,14 +49,14 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
   }};
   if (specs.empty()) return "";
   for (const auto& [name, value] : kKeys) {
-    for (const LoadedSpec& job : specs) {
-      if (value(job.spec.resources) != value(specs.front().spec.resources))
+    for (const LoadedSpec& component : specs) {
+      if (value(component.spec.resources) != value(specs.front().spec.resources))
         return std::string(name);
     }
   }
   std::string type;
-  for (const LoadedSpec& job : specs) {
-    const auto& gpus = job.spec.resources.gpus_per_node;
+  for (const LoadedSpec& component : specs) {
+    const auto& gpus = component.spec.resources.gpus_per_node;
     if (!gpus || gpus->count == 0) continue;
     if (!type.empty() && gpus->type != type) return "gpus_per_node";
     type = gpus->type;
@@ -83,14 +83,14 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
   return common_request;
 }
 
-/// Returns the components in the order of the parts: the first main component, then the others.
-[[nodiscard]] std::vector<std::size_t> components_of_parts(const JobSpec& spec) {
-  std::vector<std::size_t> parts;
-  for (std::size_t i = 0; i < spec.components.size(); ++i) parts.push_back(i);
-  const auto main = std::find_if(parts.begin(), parts.end(),
-                                 [&](std::size_t i) { return !spec.components[i].is_service; });
-  if (main != parts.end()) std::rotate(parts.begin(), main, main + 1);
-  return parts;
+/// Returns ComponentLayout::components_in_part_order: the first main component, then the others.
+[[nodiscard]] std::vector<std::size_t> part_order_of(const JobSpec& spec) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < spec.components.size(); ++i) order.push_back(i);
+  const auto first_main = std::find_if(
+      order.begin(), order.end(), [&](std::size_t i) { return !spec.components[i].is_service; });
+  if (first_main != order.end()) std::rotate(order.begin(), first_main, first_main + 1);
+  return order;
 }
 
 }  // namespace
@@ -119,17 +119,17 @@ ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& sp
     layout.groups.push_back(std::move(group));
   }
   layout.common_request = common_request_of(layout.groups);
-  layout.components_in_part_order = components_of_parts(spec);
+  layout.components_in_part_order = part_order_of(spec);
   layout.differing_key = differing_key_of(specs);
   const std::string asked = spec.hetjob.value_or("auto");
   layout.is_hetjob = asked == "true" || (asked == "auto" && !layout.differing_key.empty());
   return layout;
 }
 
-NodeRequest request_of(const JobSpec& job) {
-  const Resources& r = job.resources;
+NodeRequest request_of(const JobSpec& component) {
+  const Resources& r = component.resources;
   NodeRequest request;
-  request.ranks = ranks_per_node(job).value_or(1);
+  request.ranks = ranks_per_node(component).value_or(1);
   request.cpus = request.ranks * r.cpus_per_task.value_or(1);
   if (r.gpus_per_node) request.gpus = *r.gpus_per_node;
   if (request.gpus.count == 0) request.gpus.type.clear();
@@ -139,8 +139,8 @@ NodeRequest request_of(const JobSpec& job) {
   return request;
 }
 
-std::int64_t nodes_of(const JobSpec& job) {
-  return job.resources.nodes ? job.resources.nodes->max : 1;
+std::int64_t nodes_of(const JobSpec& component) {
+  return component.resources.nodes ? component.resources.nodes->max : 1;
 }
 
 std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view name) {

@@ -31,7 +31,7 @@ struct NodeGroup {
 };
 
 struct ComponentLayout {
-  bool is_hetjob = false;
+  bool is_hetjob = false;  ///< the job is heterogeneous: each component is a part of its own
   /// The first key whose values differ between components although an allocation has only one value
   /// of it, such as "partition"; "gpus_per_node" if the types of the GPUs differ. Empty if none
   /// differs.
@@ -50,16 +50,16 @@ struct ComponentLayout {
   [[nodiscard]] const NodeGroup& group_of(std::size_t component) const;
 };
 
-/// Returns the layout. specs: the result of loaded_specs_of_components(). A component whose
-/// `shares` names no other component gets nodes of its own.
+/// Returns the layout. specs: the result of loaded_specs_of_components(). A component gets nodes of
+/// its own unless its `shares` is the name of another component.
 [[nodiscard]] ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& specs);
 
 /// Returns the resources that one component requests on each of its nodes.
-[[nodiscard]] NodeRequest request_of(const JobSpec& job);
+[[nodiscard]] NodeRequest request_of(const JobSpec& component);
 
-/// Returns the number of nodes of a component: 1 if the spec gives none, and the largest number of
-/// a range.
-[[nodiscard]] std::int64_t nodes_of(const JobSpec& job);
+/// Returns the number of nodes of a component: 1 if the spec gives none, the upper end if the spec
+/// gives a range.
+[[nodiscard]] std::int64_t nodes_of(const JobSpec& component);
 
 /// Returns the index of the component with this name; nullopt if there is none.
 [[nodiscard]] std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view name);

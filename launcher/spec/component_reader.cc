@@ -18,7 +18,7 @@ constexpr std::size_t kMostComponents = 32;
 constexpr std::size_t kLongestComponentName = 32;
 constexpr std::int64_t kMostComponentRestarts = 1000;
 
-/// The keys of a spec that a component can also have, with their names in a component.
+/// The keys and sections of a spec that a component can also have, with their names in a component.
 constexpr std::array<ComponentKey, 12> kInheritedKeys{{
     {"nodes", "resources.nodes"},
     {"tasks_per_node", "resources.tasks_per_node"},
@@ -34,8 +34,8 @@ constexpr std::array<ComponentKey, 12> kInheritedKeys{{
     {"vars", "environment.vars"},
 }};
 
-constexpr std::array<std::string_view, 6> kOwnKeys{"name",  "role",  "ready",
-                                                   "retry", "after", "shares"};
+constexpr std::array<std::string_view, 6> kComponentOnlyKeys{"name",  "role",  "ready",
+                                                             "retry", "after", "shares"};
 
 /// Returns true for a name that can be part of a variable's name and of a folder's name.
 [[nodiscard]] bool is_component_name(std::string_view name) {
@@ -163,9 +163,10 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
     const auto id = static_cast<YamlId>(&value - layer.document.nodes.data());
     return reading.own_builder.apply_at(layer.document, id, key.path, layer.source);
   }
-  if (std::find(kOwnKeys.begin(), kOwnKeys.end(), name.text) != kOwnKeys.end()) {
+  if (std::find(kComponentOnlyKeys.begin(), kComponentOnlyKeys.end(), name.text) !=
+      kComponentOnlyKeys.end()) {
     if (value.kind == YamlNode::Kind::kNull) {
-      if (name.text == "name") return;  // read_component() has reported it
+      if (name.text == "name") return;  // read_component() has reported the error
       return builder.warn(
           layer, value,
           fmt::format("{}: {} has no value and counts as not given", reading.title, name.text));
@@ -177,7 +178,7 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
         reading, name,
         fmt::format("unknown key '{}'; a space is missing after '{}'", printable(name.text), key));
   }
-  std::vector<std::string_view> names(kOwnKeys.begin(), kOwnKeys.end());
+  std::vector<std::string_view> names(kComponentOnlyKeys.begin(), kComponentOnlyKeys.end());
   for (const ComponentKey& key : kInheritedKeys) names.push_back(key.name);
   const auto similar = nearest(name.text, names);
   std::string known;
@@ -308,10 +309,10 @@ void ComponentReader::take_own_spec(Reading& reading) const {
   if (!reading.own_builder.refused().empty()) reading.is_fine = false;
   if (!reading.is_fine) builder.refused_.emplace(row.path);
   // read_component_only_key() has put the origins of name, role, ready, ... into component.own. The
-  // next lines replace component.own, so these origins are saved and merged again.
-  Origins own = std::move(reading.component.own.origins);
+  // next lines replace component.own, so these origins are saved and merged into the new value.
+  Origins saved = std::move(reading.component.own.origins);
   reading.component.own = std::move(reading.own_builder.spec());
-  reading.component.own.origins.merge(own);
+  reading.component.own.origins.merge(saved);
   reading.component.keys.assign(reading.own_builder.decided_.begin(),
                                 reading.own_builder.decided_.end());
 }

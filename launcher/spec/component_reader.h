@@ -57,7 +57,7 @@ struct ComponentReader {
   void read_ready_key(Reading& reading, const YamlNode& name, const YamlNode& value,
                       ReadySpec& ready) const;
   void read_retry(Reading& reading, const YamlNode& value) const;
-  /// Reads a value that names another component, or a list of other components (key `after`).
+  /// Reads the value of `after`: the name of another component, or a list of names.
   void read_names(Reading& reading, const YamlNode& value, std::vector<std::string>& into) const;
   /// Returns the text of a value; nullopt if it was refused.
   [[nodiscard]] std::optional<std::string> text(Reading& reading, const YamlNode& value,

@@ -13,7 +13,7 @@ namespace dlrun {
 namespace {
 
 /// Removes the origins of a value and of its items ("container.mounts[0]").
-void drop_origins(Origins& origins, std::string_view key) {
+void remove_origins(Origins& origins, std::string_view key) {
   std::erase_if(origins, [&](const auto& origin) {
     return origin.first.starts_with(key) &&
            (origin.first.size() == key.size() || origin.first[key.size()] == '[');
@@ -23,7 +23,7 @@ void drop_origins(Origins& origins, std::string_view key) {
 /// Removes the value of a key.
 void remove_value(JobSpec& spec, std::string_view key) {
   copy_value(*find_key(key), JobSpec(), spec);
-  drop_origins(spec.origins, key);
+  remove_origins(spec.origins, key);
 }
 
 /// Merges the component's environment.vars and launch.srun into those of the spec, entry by entry.
@@ -48,7 +48,7 @@ void merge_entries(JobSpec& spec, const ComponentSpec& component) {
 
 /// Removes the checks of GPUs from a component without GPUs, because the checks would end its
 /// ranks.
-void drop_gpu_checks(JobSpec& spec) {
+void remove_gpu_checks(JobSpec& spec) {
   if (may_have_gpus(spec)) return;
   std::erase_if(spec.health.preflight, [](const PreflightCheck& check) {
     return check.name == "gpu" || check.name == "nccl" || check.name == "rccl" ||
@@ -64,7 +64,7 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
   spec.hetjob.reset();
   spec.sweep.reduce_to_point();
   for (const std::string& key : component.keys) {
-    drop_origins(spec.origins, key);
+    remove_origins(spec.origins, key);
     if (const KeyRow* row = find_key(key)) copy_value(*row, component.own, spec);
   }
   merge_entries(spec, component);
@@ -79,7 +79,7 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
   // Each component numbers its ranks and nodes from 0, so the files need separate folders.
   for (OutputCopy& one : spec.outputs)
     one.to = (std::filesystem::path(one.to) / component.name).string();
-  drop_gpu_checks(spec);
+  remove_gpu_checks(spec);
   return spec;
 }
 

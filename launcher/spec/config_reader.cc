@@ -18,7 +18,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestConfig = 1U << 20U;
+constexpr std::size_t kLargestConfigBytes = 1U << 20U;
 
 /// Variables that Slurm sets when it binds GPUs to tasks. A preset that set them could make ranks
 /// use GPUs of other tasks.
@@ -93,7 +93,7 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   bool is_found = false;
   for (const auto& dir : dirs) {
     const auto path = dir / relative;
-    auto text = read_file(path, kLargestConfig);
+    auto text = read_file(path, kLargestConfigBytes);
     if (!text && is_skipped(text.error(), dir, folder)) continue;
     file.source = path.string();
     if (!text) return fail_with(0, 0, text.error().message);
@@ -127,7 +127,7 @@ std::optional<std::string_view> effective_built_in_config(
                                      [&](const auto& file) { return file.name == relative; });
   if (built_in == files.end()) return std::nullopt;
   for (const auto& dir : dirs) {
-    const auto text = read_file(dir / relative, kLargestConfig);
+    const auto text = read_file(dir / relative, kLargestConfigBytes);
     if (!text && is_skipped(text.error(), dir, folder)) continue;
     if (!text || *text != built_in->text) return std::nullopt;
     break;
@@ -181,7 +181,7 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
                {"vars", reader.variables(preset.vars, check_variable)},
                {"pmix_vars", reader.variables(preset.pmix_vars, check_variable)}});
   preset.is_node_launcher = tasks == "node";
-  // Only dlrun's own program counts as bundled; no key of a preset file changes this.
+  // dlrun-trainer is the only bundled program.
   preset.is_trainer = preset.program_is_bundled = program == "trainer";
   return preset;
 }

@@ -37,8 +37,8 @@ struct ConfigFile {
                                                     std::vector<Diagnostic>& diagnostics);
 
 /// Returns the built-in text of FOLDER/NAME.yaml if that text is in effect: no directory has the
-/// file, or the first directory that has it holds the same bytes. The built-in text needs no
-/// checks. Returns nullopt otherwise.
+/// file, or the first directory that has the file holds the same bytes. Returns nullopt otherwise.
+/// The built-in text has no errors, so the caller need not check it.
 [[nodiscard]] std::optional<std::string_view> effective_built_in_config(
     std::string_view folder, std::string_view name, const std::vector<std::filesystem::path>& dirs);
 

@@ -12,6 +12,7 @@
 namespace dlrun {
 namespace {
 
+/// The shortest value of `every` and `limit`, in seconds.
 constexpr std::int64_t kShortestSeconds = 10;
 
 /// Returns true if every part of the relative path is a name: neither empty, nor "." or "..".

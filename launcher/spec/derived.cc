@@ -74,13 +74,13 @@ std::optional<bool> options_request_gpus(const JobSpec& spec) {
 
 bool may_have_gpus(const JobSpec& spec) {
   if (const auto by_keys = keys_request_gpus(spec.resources)) return *by_keys;
-  const auto names_gpus = [](const SlurmOption& option) {
+  const auto mentions_gpus = [](const SlurmOption& option) {
     return option.name.starts_with("gpu") ||
            (option.value && option.value->find("gpu") != std::string::npos);
   };
   return spec.resources.exclusive ||
-         std::any_of(spec.slurm.begin(), spec.slurm.end(), names_gpus) ||
-         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), names_gpus);
+         std::any_of(spec.slurm.begin(), spec.slurm.end(), mentions_gpus) ||
+         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), mentions_gpus);
 }
 
 std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site) {
@@ -89,11 +89,11 @@ std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site) {
   if (!spec.resources.exclusive) return false;
   const auto found =
       site.partitions.find(spec.resources.partition.value_or(site.default_partition));
-  // The figure of a partition is that of its largest node; other nodes may have no GPUs.
-  const auto most = found != site.partitions.end() && found->second.gpus_per_node
-                        ? found->second.gpus_per_node
-                        : site.max_gpus_per_node;
-  return most == 0 ? std::optional(false) : std::nullopt;
+  // The site file gives the number of GPUs of the largest node; other nodes may have no GPUs.
+  const auto max_gpus = found != site.partitions.end() && found->second.gpus_per_node
+                            ? found->second.gpus_per_node
+                            : site.max_gpus_per_node;
+  return max_gpus == 0 ? std::optional(false) : std::nullopt;
 }
 
 std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {

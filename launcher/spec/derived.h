@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// Returns container.runtime if it names a runtime or is "none". Otherwise returns the site's
+/// Returns container.runtime if it is a runtime or "none". Otherwise returns the site's
 /// runtime for a spec with an image or a container name, and "none" for other specs.
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
@@ -46,14 +46,14 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
 /// Returns true if the job may get GPUs. If a key of `resources` gives a number of GPUs, that
-/// number decides. Otherwise the job may get GPUs if an option of Slurm names them, or if the job
-/// has whole nodes (resources.exclusive): Slurm hides the GPUs of a node from jobs that neither
+/// number decides. Otherwise the job may get GPUs if an option of Slurm mentions GPUs, or if the
+/// job has whole nodes (resources.exclusive): Slurm hides the GPUs of a node from jobs that neither
 /// request GPUs nor have the whole node.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
-/// Returns whether the ranks get GPUs, from the number that a key of `resources` or an option of
-/// Slurm gives. If nothing gives a number, returns false for a job that shares its nodes, and if
-/// the nodes have no GPUs according to the site file. Returns nullopt for a job with whole nodes
-/// (resources.exclusive) that may have GPUs.
+/// Returns whether the ranks get GPUs. If a key of `resources` or an option of Slurm gives a number
+/// of GPUs, that number decides. If nothing gives a number, returns false for a job that shares its
+/// nodes, and if the nodes have no GPUs according to the site file. Returns nullopt for a job with
+/// whole nodes (resources.exclusive) that may have GPUs.
 [[nodiscard]] std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site);
 
 }  // namespace dlrun

@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-/// Number of bytes of a source line that are shown, around the caret.
+/// The largest number of bytes of a source line that are shown.
 constexpr std::size_t kShownBytes = 160;
 /// How many of these bytes are after the caret if the start of the line is cut off.
 constexpr std::size_t kBytesAfterCaret = 40;
@@ -31,8 +31,8 @@ constexpr std::size_t kBytesAfterCaret = 40;
   return at;
 }
 
-/// Returns the part of the line around the caret, and the line below it: white space of the same
-/// width (tabs stay tabs), then '^'.
+/// Returns the part of the line around the column, and the line to print below that part: white
+/// space of the same width (tabs stay tabs), then '^' below the column.
 [[nodiscard]] std::pair<std::string, std::string> excerpt(std::string_view line, int column) {
   std::size_t caret = byte_of_column(line, column);
   std::string prefix;
@@ -73,7 +73,7 @@ constexpr std::size_t kBytesAfterCaret = 40;
   return is_secret_key(diagnostic.key) || may_hold_secret(diagnostic.line.text);
 }
 
-/// Returns the place as file:line:column, or as the file alone if the line is unknown.
+/// Returns file:line:column, or only the file if the line is unknown.
 [[nodiscard]] std::string position(const Origin& origin) {
   std::string text = printable(origin.source);
   if (origin.line > 0) text += fmt::format(":{}:{}", origin.line, origin.column);

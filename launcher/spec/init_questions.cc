@@ -133,8 +133,8 @@ MaybeQuestion command_question(InitAnswers& answers, const SiteProfile&) {
 /// Returns true if the program of the command, or of its line for a shell, is Python.
 bool starts_python(const std::vector<std::string>& command) {
   if (command.empty()) return false;
-  const bool is_line = command.size() == 3 && command[0] == "bash" && command[1] == "-c";
-  std::string_view program = is_line ? command[2] : command[0];
+  const bool is_shell_line = command.size() == 3 && command[0] == "bash" && command[1] == "-c";
+  std::string_view program = is_shell_line ? command[2] : command[0];
   program = program.substr(0, program.find(' '));
   return program.substr(program.rfind('/') + 1).starts_with("python");
 }
@@ -169,8 +169,8 @@ constexpr std::array kQuestions{name_question,  partition_question, nodes_questi
 }  // namespace
 
 std::optional<InitQuestion> InitQuestions::next() {
-  while (at_ < kQuestions.size()) {
-    if (auto question = kQuestions[at_++](answers_, site_)) return question;
+  while (next_index_ < kQuestions.size()) {
+    if (auto question = kQuestions[next_index_++](answers_, site_)) return question;
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The questions of `dlrun init`, as data. The caller decides how and where to ask them.
+// The questions of `dlrun init`, as data. The calling code decides how and where to ask them.
 
 #include <cstddef>
 #include <functional>
@@ -29,13 +29,13 @@ class InitQuestions {
   /// Both arguments must outlive this object, which writes the answers into `answers`.
   InitQuestions(InitAnswers& answers, const SiteProfile& site) : answers_(answers), site_(site) {}
 
-  /// Returns the next question; nullopt after the last.
+  /// Returns the next question; nullopt if none is left.
   [[nodiscard]] std::optional<InitQuestion> next();
 
  private:
   InitAnswers& answers_;
   const SiteProfile& site_;
-  std::size_t at_ = 0;
+  std::size_t next_index_ = 0;
 };
 
 }  // namespace dlrun

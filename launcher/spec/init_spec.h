@@ -29,8 +29,8 @@ struct InitAnswers {
 /// shorter. Converts the name of an image in a registry to the form that the runtime expects.
 [[nodiscard]] InitAnswers answers_with_defaults(InitAnswers answers, const SiteProfile& site);
 
-/// Returns the runtime for the image: the one in the answers. If they have none or "auto", returns
-/// the site's runtime, which may be "none".
+/// Returns the container runtime of the answers. If they have none or "auto", returns the site's
+/// runtime, which may be "none".
 [[nodiscard]] std::string runtime_of(const InitAnswers& answers, const SiteProfile& site);
 
 /// Returns the spec's text: the answers with short remarks, and as comments the keys that users

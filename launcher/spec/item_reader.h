@@ -16,8 +16,8 @@ namespace dlrun {
 
 /// Reads one item of `row`'s list. Every function fails with kInvalid for an invalid item, and as
 /// substitute_variables() does. read_download() fails with kRefused for a url with a user or a
-/// password; the caller must not show the line of that item. `before`: the items that were read so
-/// far.
+/// password; the calling code must not show the line of that item. `before`: the items that were
+/// read so far.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;

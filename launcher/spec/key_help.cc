@@ -60,9 +60,9 @@ KeyDescription describe_key(const KeyRow& row) {
 std::vector<const KeyRow*> keys_at_or_below(std::string_view section) {
   std::vector<const KeyRow*> rows;
   for (const KeyRow& row : spec_keys()) {
-    const bool is_below = section.empty() || row.path == section ||
-                          (row.path.starts_with(section) && row.path[section.size()] == '.');
-    if (is_below) rows.push_back(&row);
+    const bool is_at_or_below = section.empty() || row.path == section ||
+                                (row.path.starts_with(section) && row.path[section.size()] == '.');
+    if (is_at_or_below) rows.push_back(&row);
   }
   return rows;
 }

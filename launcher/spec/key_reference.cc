@@ -52,7 +52,7 @@ support yet, and never ignores it.
 
 std::string key_reference_markdown() {
   std::string text(kHead), unsupported;
-  std::string_view section = "-";
+  std::string_view section = "-";  // no section, so that the first row gets a heading
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) {
       unsupported += fmt::format("{}`{}`", unsupported.empty() ? "" : ", ", row.path);

@@ -13,7 +13,7 @@ std::vector<RestServer> KnownServers::listed() const {
     for (RestServer& server : servers_of_site(name, config_dirs_, env_))
       entries.push_back(std::move(server));
   }
-  // Version and user are properties of the server, so entries with the same url share them.
+  // Entries with the same url are one server, which has one version and one accepted owner.
   for (RestServer& server : entries) {
     for (const auto field : {&RestServer::version, &RestServer::accepted_owner}) {
       const auto other = std::find_if(entries.begin(), entries.end(), [&](const RestServer& entry) {
@@ -36,12 +36,12 @@ std::vector<RestServer> KnownServers::all() const {
   return servers;
 }
 
-Result<RestServer> KnownServers::find(const RestServer& named) const {
+Result<RestServer> KnownServers::find(const RestServer& wanted) const {
   const RestServer* with_other_token = nullptr;
   const std::vector<RestServer> entries = listed();
   for (const RestServer& server : entries) {
-    if (server.url != named.url) continue;
-    if (named.token_file.empty() || named.token_file == server.token_file) return server;
+    if (server.url != wanted.url) continue;
+    if (wanted.token_file.empty() || wanted.token_file == server.token_file) return server;
     with_other_token = &server;
   }
   if (with_other_token != nullptr) {
@@ -49,18 +49,18 @@ Result<RestServer> KnownServers::find(const RestServer& named) const {
         Errc::kInvalid,
         "slurmrestd at {}: the token file {} is not the one that your configuration lists "
         "for it ({}); nothing is sent",
-        printable(named.url), printable(named.token_file),
+        printable(wanted.url), printable(wanted.token_file),
         with_other_token->token_file.empty() ? "none" : printable(with_other_token->token_file));
   }
-  const std::string token = named.token_file.empty()
+  const std::string token = wanted.token_file.empty()
                                 ? ""
-                                : fmt::format(", token_file: \"{}\"", printable(named.token_file));
+                                : fmt::format(", token_file: \"{}\"", printable(wanted.token_file));
   return fail(Errc::kInvalid,
               "slurmrestd at {0}: your configuration does not list it, and neither a run nor a "
               "spec alone may choose who gets your token; nothing is sent. If the server "
               "belongs to your site, put this line into a site "
               "file, such as ~/.config/dlrun/sites/NAME.yaml: slurmrestd: [{{url: \"{0}\"{1}}}]",
-              printable(named.url), token);
+              printable(wanted.url), token);
 }
 
 }  // namespace dlrun

@@ -23,17 +23,17 @@ class KnownServers {
   KnownServers(std::vector<std::filesystem::path> config_dirs, Env env)
       : config_dirs_(std::move(config_dirs)), env_(std::move(env)) {}
 
-  /// Returns the listed server with the same url, and with the same token file if `named` has one.
-  /// Fails with kInvalid if there is none. The message explains where to list the server, or names
-  /// the token file that is listed for it.
-  [[nodiscard]] Result<RestServer> find(const RestServer& named) const;
+  /// Returns the listed server with the same url, and with the same token file if `wanted` has one.
+  /// Fails with kInvalid if there is none. The message says where to list the server, or which
+  /// token file is listed for it.
+  [[nodiscard]] Result<RestServer> find(const RestServer& wanted) const;
 
   /// Returns all servers, each url once.
   [[nodiscard]] std::vector<RestServer> all() const;
 
  private:
-  /// Returns the entries of all site files. An entry without a version or a user gets the version
-  /// or the user of another entry with the same url.
+  /// Returns the entries of all site files. If an entry lacks RestServer::version or
+  /// RestServer::accepted_owner, that field is taken from another entry with the same url.
   [[nodiscard]] std::vector<RestServer> listed() const;
 
   std::vector<std::filesystem::path> config_dirs_;

@@ -1,6 +1,7 @@
 // Loading applies the layers to a SpecBuilder, strongest first: point, --set, file, bases,
-// environment, site, preset. The checks of validate.cc come last. All diagnostics are collected and
-// sorted. If the file or a base cannot be used, the later steps are skipped.
+// environment, site, preset. A later layer does not replace the values of an earlier one. The
+// checks of validate.cc come last. All diagnostics are collected and sorted. If the file or a base
+// cannot be used, everything after it is skipped.
 #include "launcher/spec/load.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ constexpr std::string_view kHiddenYamlProblem =
   return {Diagnostic::Severity::kError, where, std::move(message), {}};
 }
 
-/// Sets a point's values. Their origin is the place where the sweep states them.
+/// Sets a point's values. Their origins are the lines of the sweep that list them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
     if (is_program_parameter(value.key)) continue;  // fill_templates() uses it
@@ -114,11 +115,11 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
 /// a job, ignores these variables, because they describe that job.
 void apply_sbatch_variables(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
   if (env.has("SLURM_JOB_ID")) return;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kDefaults{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kVariables{
       {{"SBATCH_ACCOUNT", "resources.account"_key},
        {"SBATCH_PARTITION", "resources.partition"_key},
        {"SBATCH_QOS", "resources.qos"_key}}};
-  for (const auto& [variable, key] : kDefaults) {
+  for (const auto& [variable, key] : kVariables) {
     const auto value = env.get(variable);
     if (!value || value->empty()) continue;
     YamlNode node;
@@ -174,7 +175,7 @@ void apply_sbatch_variables(SpecBuilder& builder, const Env& env, const std::str
 /// Refuses values that refer to a secret: the script would show the secret.
 void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
                               const LoadedSpec& loaded) {
-  // Each secret has a name and the advice in the message.
+  // The name of each secret, and the advice that ends the message about the secret.
   std::vector<std::pair<std::string, std::string>> secrets;
   for (const SecretSource& secret : builder.spec().environment.secrets)
     secrets.emplace_back(secret.name, "let the program read $" + secret.name);
@@ -209,7 +210,7 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
 /// the file's name is not a valid run name.
 void set_default_name(SpecBuilder& builder, const LoadRequest& request) {
   if (builder.spec().name || builder.refused().contains("name") ||
-      builder.misspelt().contains("name"))
+      builder.correct_spellings().contains("name"))
     return;
   const std::string stem = std::filesystem::path(request.file).stem().string();
   if (is_slug(stem)) {
@@ -224,12 +225,12 @@ void set_default_name(SpecBuilder& builder, const LoadRequest& request) {
   }
 }
 
-/// Parses and applies one file of a spec, and subtracts its size from the limits `left`, which
-/// apply to all files together. Returns false if the file is not valid YAML, or is a list or text;
-/// the caller then skips further checks.
+/// Parses and applies one file of a spec. remaining: what remains of the limits for all files
+/// together; the function subtracts the size of this file. Returns false if the file is not
+/// valid YAML, or is a list or text; the caller then skips further checks.
 bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
-                YamlLimits& left) {
-  auto document = parse_yaml(file.text, left);
+                YamlLimits& remaining) {
+  auto document = parse_yaml(file.text, remaining);
   if (!document) {
     const YamlProblem& problem = document.error();
     // load_spec() later hides the source line if it may hold a secret.
@@ -241,8 +242,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
                     {problem.line > 0 ? line_of(file.text, problem.line) : ""}});
     return false;
   }
-  left.bytes -= std::min(left.bytes, file.text.size());
-  left.nodes -= std::min(left.nodes, document->expanded_nodes);
+  remaining.bytes -= std::min(remaining.bytes, file.text.size());
+  remaining.nodes -= std::min(remaining.nodes, document->expanded_nodes);
   builder.apply(*document, {Origin::Kind::kFile, file.name, file.text, folder, 0});
   const auto kind = document->at(document->root).kind;
   return kind != YamlNode::Kind::kScalar && kind != YamlNode::Kind::kSequence;
@@ -268,8 +269,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
 /// shows no text of the file: the spec's author chooses the base, which may be a private file of
 /// the user who checks the spec.
 [[nodiscard]] bool refuse_if_not_spec(SpecBuilder& builder, SpecFile& base,
-                                      const YamlLimits& left) {
-  const auto document = parse_yaml(base.text, left);
+                                      const YamlLimits& remaining) {
+  const auto document = parse_yaml(base.text, remaining);
   if (document && is_spec(*document)) return false;
   const auto kind = document ? document->at(document->root).kind : YamlNode::Kind::kNull;
   std::string problem = kind == YamlNode::Kind::kMap ? "is not a spec: it has no key of a spec"
@@ -294,11 +295,11 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return is_below && !request.file.starts_with('/') ? relative : path;
 }
 
-/// Applies the files that the spec inherits from, one after the other. left: the limits that remain
-/// for all these files together. Returns false if a base cannot be used; the caller then skips
+/// Applies the files that the spec inherits from, one after the other. remaining: the limits for
+/// all these files together. Returns false if a base cannot be used; the caller then skips
 /// further checks.
 [[nodiscard]] bool apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded,
-                               YamlLimits left) {
+                               YamlLimits remaining) {
   std::error_code ignored;
   const auto refuse = [&](const Origin& where, std::string message) {
     builder.report(error_about(where, std::move(message)));
@@ -326,9 +327,9 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);
     loaded.bases.push_back(std::move(file));
-    if (refuse_if_not_spec(builder, loaded.bases.back(), left)) return false;
+    if (refuse_if_not_spec(builder, loaded.bases.back(), remaining)) return false;
     if (!apply_file(builder, loaded.bases.back(),
-                    std::filesystem::path(path).parent_path().string(), left))
+                    std::filesystem::path(path).parent_path().string(), remaining))
       return false;
   }
   return true;
@@ -340,7 +341,7 @@ void fill_and_check(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& 
   for (Diagnostic& problem : fill_templates(loaded.spec, loaded.templates, point,
                                             loaded.preset.is_trainer, builder.refused()))
     builder.report(std::move(problem));
-  for (Diagnostic& problem : validate(loaded, builder.refused(), builder.misspelt()))
+  for (Diagnostic& problem : validate(loaded, builder.refused(), builder.correct_spellings()))
     builder.report(std::move(problem));
 }
 
@@ -366,9 +367,9 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   if (request.point) apply_point(builder, *request.point);
   for (auto set = request.set_arguments.rbegin(); set != request.set_arguments.rend(); ++set)
     apply_set(builder, *set, current_dir);
-  YamlLimits left;
-  if (apply_file(builder, {request.file, loaded.text}, folder, left) &&
-      apply_bases(builder, request, loaded, left)) {
+  YamlLimits remaining;
+  if (apply_file(builder, {request.file, loaded.text}, folder, remaining) &&
+      apply_bases(builder, request, loaded, remaining)) {
     if (builder.spec().sweep.is_given() && !request.point) {
       // The values of a sweep's point override all layers. The spec is therefore read again, with
       // the point as the first layer.
@@ -445,7 +446,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
 }
 
 bool affects_other_layers(std::string_view key) {
-  // No site, preset or other key depends on the values below these prefixes while the layers merge.
+  // While the layers merge, no site, preset or other key depends on keys with these prefixes.
   constexpr std::array<std::string_view, 4> kIndependentPrefixes{
       "train.", "environment.vars.", "checkpoint.", "launch.command"_key};
   return std::none_of(kIndependentPrefixes.begin(), kIndependentPrefixes.end(),

@@ -63,21 +63,22 @@ struct LoadedSpec {
 
 /// Returns the source line that a diagnostic about this origin shows. The line is hidden if it may
 /// hold a secret. It is empty if the origin has no line number, or if `loaded` does not have the
-/// text of the file that the origin names.
+/// text of the origin's file.
 [[nodiscard]] SourceLine source_line_of(const LoadedSpec& loaded, const Origin& where);
 
 /// The largest number of files of a spec: its own file and its bases.
 inline constexpr std::size_t kMostSpecFiles = 32;
 
 /// Reads, merges and checks a spec. A layer is a source of values. The layers, strongest first: the
-/// sweep's point (the first one if the request names none), --set, the file, its bases (`base`),
+/// sweep's point (the first one if the request has none), --set, the file, its bases (`base`),
 /// the environment (SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, but not inside a job), the
-/// site, the preset (whose only value is one task per node, if it starts the ranks of a node
-/// itself). Maps merge; any other value replaces the value of a weaker layer. Reads only the spec,
-/// site and preset files, and queries no cluster. Limits bound the time and the memory: fails if a
-/// file is nested deeper than 64 levels, or if the spec and its bases together have more than
-/// kMostSpecFiles files, 1 MiB or 100,000 YAML nodes (an alias counts as all the nodes that it
-/// repeats). The error holds all problems and warnings, sorted by position.
+/// site, the preset. The preset sets at most one key: resources.tasks_per_node is 1 for a preset
+/// that starts the ranks of a node itself. Maps merge; any other value replaces the value of a
+/// weaker layer. Reads only the spec, site and preset files, and queries no cluster. Limits bound
+/// the time and the memory: fails if a file is nested deeper than 64 levels, or if the spec and its
+/// bases together have more than kMostSpecFiles files, 1 MiB or 100,000 YAML nodes (an alias counts
+/// as all the nodes that it repeats). The error holds all problems and warnings, sorted by
+/// position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 

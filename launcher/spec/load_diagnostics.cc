@@ -14,8 +14,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the text whose line the origin names; nullopt if the origin has no line, or if `loaded`
-/// does not hold the text (such as that of a preset).
+/// Returns the text that contains the origin's line; nullopt if the origin has no line, or if
+/// `loaded` does not hold the text (such as that of a preset).
 [[nodiscard]] std::optional<std::string_view> source_text(const LoadedSpec& loaded,
                                                           const Origin& where) {
   if (where.line == 0) return std::nullopt;
@@ -81,12 +81,12 @@ void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& lo
   };
   std::stable_sort(diagnostics.begin(), diagnostics.end(),
                    [&](const Diagnostic& a, const Diagnostic& b) {
-                     const auto rank = [&](const Diagnostic& d) {
+                     const auto sort_key = [&](const Diagnostic& d) {
                        const bool is_file = d.where.kind == Origin::Kind::kFile;
                        return std::tuple(is_file && d.where.line == 0, !is_file, d.where.kind,
                                          is_file ? file_index(d) : 0, d.where.line, d.where.column);
                      };
-                     return rank(a) < rank(b);
+                     return sort_key(a) < sort_key(b);
                    });
 }
 

@@ -71,7 +71,7 @@ Result<std::vector<std::string_view>> fields_of(std::string_view text) {
     }
     const auto close = text[at] == '{' ? text.find('}', at) : std::string_view::npos;
     if (close == std::string_view::npos) {
-      return fail(Errc::kInvalid, "a brace without its partner; a literal brace is written twice");
+      return fail(Errc::kInvalid, "an unpaired brace; write a literal brace twice");
     }
     const auto name = text.substr(at + 1, close - at - 1);
     if (find_field(name) == nullptr) {

@@ -44,15 +44,15 @@ struct TemplateField {
 /// Returns all fields.
 [[nodiscard]] std::span<const TemplateField> template_fields();
 
-/// Returns the fields that text names, in order. Fails with kInvalid on an unknown field and on an
-/// unpaired brace.
+/// Returns the names of the fields in a text, in their order. Fails with kInvalid on an unknown
+/// field and on an unpaired brace.
 [[nodiscard]] Result<std::vector<std::string_view>> fields_of(std::string_view text);
 
 /// Returns the shell text that stands for the field in a script without the agent; empty if only
 /// the agent knows the field, or if there is no such field.
 [[nodiscard]] std::string_view shell_of_field(std::string_view name);
 
-/// Returns true if a template of the preset uses a field of roles.
+/// Returns true if a template of the preset has a field that depends on launch.roles.
 [[nodiscard]] bool uses_roles(const Preset& preset);
 
 /// Returns the first field of the preset's templates that only the agent knows; nullopt if there is

@@ -18,7 +18,7 @@ namespace {
   return origin == spec.origins.end() ? Origin{} : origin->second;
 }
 
-/// Reads a preset and reports its problems. where: the place that names the preset.
+/// Reads a preset and reports its problems. where: the origin of `name`.
 [[nodiscard]] Preset read_named_preset(SpecBuilder& builder, const LoadRequest& request,
                                        const std::string& name, const Origin& where) {
   std::vector<Diagnostic> problems = unsearchable_folder_warnings("presets", request.config_dirs);

@@ -6,7 +6,7 @@
 
 namespace dlrun {
 
-/// Returns the preset of a job without components. Sets launch.preset if the spec names no preset.
+/// Returns the preset of a job without components. Sets launch.preset if the spec gives no preset.
 /// Sets resources.tasks_per_node to 1 if the preset starts the ranks of a node itself and the spec
 /// gives no number of tasks.
 [[nodiscard]] Preset choose_preset(SpecBuilder& builder, const LoadRequest& request);

@@ -39,7 +39,7 @@ class Filler {
     }
   }
 
-  /// Reports the point's parameters that no field names.
+  /// Reports the point's parameters whose fields are in none of the texts.
   void refuse_unused(bool is_trainer) {
     for (const SweptValue& value : point_) {
       if (!values_.contains(value.key) || used_.contains(value.key)) continue;
@@ -65,6 +65,7 @@ class Filler {
     }
   }
 
+  /// Stores the filled text in `target`, or reports an error at the origin of `key`.
   void put(std::string_view text, const std::string& key, const Origins& origins,
            std::string& target) {
     auto filled = filled_text(text);
@@ -99,10 +100,11 @@ class Filler {
   }
 
   [[nodiscard]] tl::unexpected<Error> fail_at_brace(std::string_view text) const {
-    return fail(Errc::kInvalid,
-                "an unpaired brace in '{}': the sweep has own parameters, so {{{}}} stands for a "
-                "value; write a literal brace twice",
-                printable(text.substr(0, 60)), templates_.parameter_names.front());
+    return fail(
+        Errc::kInvalid,
+        "an unpaired brace in '{}': the sweep has program parameters, so {{{}}} stands for a "
+        "value; write a literal brace twice",
+        printable(text.substr(0, 60)), templates_.parameter_names.front());
   }
 
   [[nodiscard]] Result<std::string> value_of(std::string_view name) {
@@ -143,16 +145,16 @@ class Filler {
 
   [[nodiscard]] static std::string message_about_unused(const std::string& name, bool is_trainer) {
     const auto key = similar_key(name);
-    const bool is_hint = key && is_trainer == key->starts_with("train.");
+    const bool suggests_key = key && is_trainer == key->starts_with("train.");
     if (is_trainer) {
       return fmt::format("the sweep's parameter '{0}' is used nowhere; {1}", name,
-                         is_hint ? fmt::format("did you mean the key '{}'?", *key)
-                                 : fmt::format("write {{{}}} in environment.vars", name));
+                         suggests_key ? fmt::format("did you mean the key '{}'?", *key)
+                                      : fmt::format("write {{{}}} in environment.vars", name));
     }
     return fmt::format(
         "the sweep's parameter '{0}' is used nowhere; write {{{0}}} in launch.command or "
         "environment.vars{1}",
-        name, is_hint ? fmt::format(", or did you mean the key '{}'?", *key) : "");
+        name, suggests_key ? fmt::format(", or did you mean the key '{}'?", *key) : "");
   }
 
   JobSpec& spec_;

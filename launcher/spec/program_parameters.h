@@ -2,7 +2,7 @@
 // The program parameters of a sweep: parameters of the user's program, whose names are not keys of
 // a spec. The value of a program parameter replaces {NAME} in launch.command and environment.vars,
 // and in the commands and variables of components. Without program parameters, braces have no
-// meaning. Messages call a program parameter an "own parameter".
+// meaning.
 
 #include <set>
 #include <string>
@@ -37,8 +37,8 @@ struct SweptTemplates {
 /// Replaces the fields in the templates by the point's values and stores the results in spec.
 /// is_trainer: true if the bundled trainer is the program. refused: keys with refused values.
 /// Returns the first error of each text: an unknown name, an unpaired brace or a field without a
-/// value. Also returns an error for each parameter that no field names, unless a refused value may
-/// contain its field.
+/// value. Also returns an error for each parameter whose field is in none of the texts, unless a
+/// refused value may contain the field.
 [[nodiscard]] std::vector<Diagnostic> fill_templates(
     JobSpec& spec, const SweptTemplates& templates, const SweepPoint& point, bool is_trainer,
     const std::set<std::string, std::less<>>& refused);

@@ -38,7 +38,7 @@ class YamlWriter {
     }
   }
 
-  std::vector<std::string> open_;
+  std::vector<std::string> open_;  ///< the sections that contain the line written last
   std::string text_;
 };
 
@@ -78,7 +78,7 @@ std::string parameters_json(const LoadedSpec& loaded) {
   nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
   for (const EffectiveValue& value : effective_values(loaded.spec)) {
     if (value.key.starts_with("notify.") || value.key.starts_with("track.")) continue;
-    // Removes the quotes of a quoted text, which is JSON.
+    // A text in quotes is JSON, so parsing it removes the quotes.
     const auto parsed = parse_json(value.text);
     parameters[value.key] = parsed.is_string() ? parsed.get<std::string>() : value.text;
   }

@@ -14,23 +14,24 @@ namespace {
 
 /// Returns true for "host", "host:port" and "[v6]:port", without user, path or query.
 [[nodiscard]] bool is_authority(std::string_view text) {
-  std::string_view host = text, port;
+  std::string_view host = text, colon_and_port;
   if (text.starts_with('[')) {
     const auto end = text.find(']');
     if (end == std::string_view::npos) return false;
     host = text.substr(1, end - 1);
-    port = text.substr(end + 1);
+    colon_and_port = text.substr(end + 1);
     if (host.find_first_not_of("0123456789abcdefABCDEF:.") != std::string_view::npos) return false;
   } else if (const auto colon = text.find(':'); colon != std::string_view::npos) {
     host = text.substr(0, colon);
-    port = text.substr(colon);
+    colon_and_port = text.substr(colon);
   }
   if (host.empty() ||
       (!text.starts_with('[') && !std::all_of(host.begin(), host.end(), is_host_char)))
     return false;
-  if (port.empty()) return true;
-  const auto number = port.starts_with(':') ? parse_int(port.substr(1)) : std::nullopt;
-  return number && *number > 0 && *number < 65536;
+  if (colon_and_port.empty()) return true;
+  const auto port =
+      colon_and_port.starts_with(':') ? parse_int(colon_and_port.substr(1)) : std::nullopt;
+  return port && *port > 0 && *port < 65536;
 }
 
 [[nodiscard]] bool is_loopback(std::string_view authority) {
@@ -43,13 +44,13 @@ namespace {
 }  // namespace
 
 Result<RestAddress> parse_rest_url(std::string_view url) {
-  // This check comes first, and its message leaves out the address, which may contain a password.
-  // The messages of the later checks show the whole address.
+  // The address may contain a password, so this check comes first and its message does not show the
+  // address. The messages of the later checks do.
   if (!url.starts_with("unix:") && url.find('@') != std::string_view::npos)
     return fail(Errc::kInvalid,
                 "the address has a user name; remove everything between :// and the host");
   constexpr std::string_view kUnix = "unix:", kHttp = "http://", kHttps = "https://";
-  constexpr std::size_t kLongestSocketPath = 107;  // the size of sun_path, less its final NUL
+  constexpr std::size_t kLongestSocketPath = 107;  // bytes: sun_path without its final NUL
   if (url.starts_with(kUnix)) {
     const std::string_view path = url.substr(kUnix.size());
     if (!path.starts_with('/') || path.size() > kLongestSocketPath)
@@ -65,7 +66,7 @@ Result<RestAddress> parse_rest_url(std::string_view url) {
   if (address.starts_with(kHttp) && is_authority(address.substr(kHttp.size()))) {
     if (!is_loopback(address.substr(kHttp.size())))
       return fail(Errc::kInvalid,
-                  "'{}': http:// to another machine would send the token in the clear; give "
+                  "'{}': http:// to another machine would send the token unencrypted; give "
                   "https://, or a tunnel's end on 127.0.0.1",
                   printable(url));
     return RestAddress{std::string(address), {}};

@@ -1,5 +1,5 @@
 #pragma once
-// The address of a slurmrestd, and the token that identifies the user of dlrun to it.
+// The address of a slurmrestd server, and the token that tells the server who uses dlrun.
 
 #include <string>
 #include <string_view>
@@ -16,8 +16,8 @@ struct RestServer {
   /// The version of the API to use, such as "v0.0.42". Empty: the newest that dlrun and the server
   /// both support.
   std::string version = {};
-  /// For http:// only: the name or uid of an account that may run the server. The user who runs
-  /// dlrun, root, slurm, slurmrestd and the SlurmUser of slurm.conf may always run it.
+  /// For http:// only: a Unix user, by name or uid, who may run the server. These users may always
+  /// run it: root, slurm, slurmrestd, the SlurmUser of slurm.conf, and the user who runs dlrun.
   std::string accepted_owner = {};
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
@@ -28,9 +28,9 @@ struct RestAddress {
   std::string socket;  ///< absolute path of a unix socket, else empty
 };
 
-/// Parses the forms listed at RestServer::url. Fails with kInvalid for any other form, and for
-/// http:// to another machine, which would send the token unencrypted. The message shows no user
-/// and no password.
+/// Parses the forms listed at RestServer::url. Fails with kInvalid for any other form. Also refuses
+/// http:// to another machine, because the token would be sent unencrypted. The message shows no
+/// user and no password of the url.
 [[nodiscard]] Result<RestAddress> parse_rest_url(std::string_view url);
 
 }  // namespace dlrun

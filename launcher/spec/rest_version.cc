@@ -22,8 +22,8 @@ constexpr std::array kVersionNames{
     VersionName{RestVersion::k45, "v0.0.45"}};
 static_assert(kVersionNames.size() == kRestVersions.size());
 
-/// The oldest and the newest version that a release of Slurm serves, from the plugins in Slurm's
-/// source.
+/// A release of Slurm, with the oldest and the newest version of the API that it serves. Taken from
+/// the plugins in Slurm's source.
 struct SlurmRelease {
   std::string_view name;
   RestVersion oldest, newest;

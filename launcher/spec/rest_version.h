@@ -30,7 +30,7 @@ inline constexpr std::array kRestVersions{RestVersion::k38, RestVersion::k40, Re
 [[nodiscard]] std::string supported_rest_versions_text();
 
 /// Returns the versions that dlrun speaks and that the slurmrestd of a Slurm release serves.
-/// Returns none for a release that is unknown or newer than the table. release: "22.05.8".
+/// Returns no versions for a release that dlrun does not know. release: "22.05.8".
 [[nodiscard]] std::span<const RestVersion> rest_versions_of_release(std::string_view release);
 
 }  // namespace dlrun

@@ -40,8 +40,8 @@ Json schema_parts::section_schema(const std::string& section) {
         section.empty() ? std::string(name) : section + "." + std::string(name);
     if (const KeyRow* row = find_key(path)) {
       if (row->is_supported()) properties[std::string(name)] = key_schema(*row);
-    } else if (Json below = section_schema(path); !below.is_null()) {
-      properties[std::string(name)] = std::move(below);
+    } else if (Json subsection = section_schema(path); !subsection.is_null()) {
+      properties[std::string(name)] = std::move(subsection);
     }
   }
   if (properties.empty()) return nullptr;

@@ -49,7 +49,7 @@ ValueJson schema_of_format(const KeyRow& row) {
     case Format::kMaybePath:
     case Format::kImage:
     case Format::kTextOrSwitch:
-      return scalar(kPrintable);
+      return scalar(kPrintablePattern);
     case Format::kPathPattern:
       return text(R"(^[^\u0000-\u001f\u007f\\]+$)");
     case Format::kSlug:

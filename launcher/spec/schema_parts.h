@@ -15,7 +15,7 @@ namespace dlrun::schema_parts {
 using ValueJson = nlohmann::ordered_json;
 
 // Regular expressions in the subset that ECMA 262 and Python share.
-inline constexpr std::string_view kPrintable = R"(^[^\u0000-\u001f\u007f]+$)";
+inline constexpr std::string_view kPrintablePattern = R"(^[^\u0000-\u001f\u007f]+$)";
 inline constexpr std::string_view kSlugPattern = R"(^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$)";
 inline constexpr std::string_view kWholeNumberPattern = R"(^[+-]?[0-9]{1,19}$)";
 inline constexpr std::string_view kNumberPattern =
@@ -34,9 +34,9 @@ inline constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} 
 inline constexpr std::string_view kUrlPattern = R"(^(https?://[^@/?#]+/[!-~]+|.*\$\{.*)$)";
 inline constexpr std::string_view kFileNamePattern =
     R"(^[^./\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,199}$)";
-inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
+inline constexpr std::string_view kOptionNamePattern = R"(^[a-z][a-z0-9-]*$)";
 
-/// Returns the pattern of the names that a spec may give to variables.
+/// Returns the pattern of the names of environment variables that a spec may set.
 [[nodiscard]] std::string variable_name_pattern();
 
 /// Returns a schema that accepts ${NAME}, whose value is known only at submission.
@@ -60,9 +60,9 @@ inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 /// user's program.
 [[nodiscard]] ValueJson swept_name();
 
-/// Returns the schema of a section. The schema accepts the section's map, a single value if
-/// key_of_single_value() names its key, and null. Returns a JSON null if no key of the section is
-/// supported. section: "" for the whole spec.
+/// Returns the schema of a section. The schema accepts the section's map and null, and a single
+/// value if key_of_single_value() returns a key for the section. Returns a JSON null if no key of
+/// the section is supported. section: "" for the whole spec.
 [[nodiscard]] ValueJson section_schema(const std::string& section);
 
 }  // namespace dlrun::schema_parts

@@ -53,8 +53,9 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   HidingRule rule;
   for (std::size_t at = line.find_first_of(":="); at != std::string_view::npos;
        at = line.find_first_of(":=", at + 1)) {
-    // A space may be missing after a key: `TOKEN:text`.
     const std::string_view name = key_before(line, at);
+    // The space after the ':' may be missing: `TOKEN:text`. Such a text counts as a key only if its
+    // name is secret.
     if (line[at] == '=' || ends_name(line, at) || is_secret_key(name))
       rule = rule.with(rule_of_name(name));
   }
@@ -108,8 +109,8 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
       word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != std::string_view::npos)
     return false;
   const auto digits = static_cast<std::size_t>(std::count_if(word.begin(), word.end(), is_digit));
-  const bool is_misspelt = word.find_first_of("-.") != std::string_view::npos;
-  if (digits > (is_misspelt ? 0 : kMostDigits)) return false;
+  const bool has_dash_or_dot = word.find_first_of("-.") != std::string_view::npos;
+  if (digits > (has_dash_or_dot ? 0 : kMostDigits)) return false;
   return word.size() < kShortestSecret || word.find('_') != std::string_view::npos ||
          is_secret_name(word);
 }
@@ -171,8 +172,8 @@ class KeyFollower {
   }
 
   /// Leaves the keys that do not enclose the line, and enters the line's own key. A line without a
-  /// key belongs to the value of the key before it, even if its indentation is wrong. A line that
-  /// starts with '-' or ':' belongs to the key with the same indentation.
+  /// key belongs to the value of the key before it, even if the line's indentation is wrong. A line
+  /// that starts with '-' or ':' belongs to the key with the same indentation.
   static void enter(std::string_view line, std::size_t indent, std::vector<Key>& keys) {
     const auto is_indicator = [&](std::size_t at) {
       return at < line.size() && (line[at] == '-' || line[at] == '?' || line[at] == ':') &&
@@ -247,7 +248,7 @@ class KeyFollower {
   std::vector<Key> keys_by_indent_;  ///< as if no quote and no bracket spanned several lines
   std::vector<Bracket> brackets_;
   char quote_ = '\0';
-  /// The indentation of the key of a '|' or '>' text.
+  /// The indentation of the key of a '|' or '>' text; nullopt outside such a text.
   std::optional<std::size_t> block_key_indent_;
 };
 

@@ -34,8 +34,8 @@ namespace dlrun {
 /// accepts.
 [[nodiscard]] bool has_only_names_of_secrets(std::string_view key, std::string_view line);
 
-/// Returns a --set argument for messages, with "..." in place of a value that may be a secret. If
-/// an argument without '=' may be a secret, returns "...".
+/// Returns a --set argument (KEY=VALUE) for messages, with "..." in place of a value that may be a
+/// secret. If an argument without '=' may be a secret, returns "...".
 [[nodiscard]] std::string shown_argument(std::string_view argument);
 
 /// Tells when a line must not be shown, because of the keys in it or around it.

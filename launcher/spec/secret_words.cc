@@ -11,24 +11,25 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kTokenCharacters =
+constexpr std::string_view kSecretValueCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=:~@!%";
 
 /// Returns true if a value may be a secret. Words such as [PAD] and 4096 are no secrets.
 bool may_be_secret(std::string_view value) {
   constexpr std::size_t kShortest = 6;
   return value.size() >= kShortest && value.front() != '-' &&
-         value.find_first_not_of(kTokenCharacters) == std::string_view::npos &&
+         value.find_first_not_of(kSecretValueCharacters) == std::string_view::npos &&
          value.find_first_not_of("0123456789.") != std::string_view::npos;
 }
 
 /// The form of the tokens of a service.
 struct TokenForm {
   std::string_view start;
-  /// After the start comes a run of at least this many letters and digits. Names such as
-  /// hf_finetune_llama_7b.py have only shorter runs.
-  std::size_t least_run = 16;
-  /// Only a text whose longest run has a digit is a token. sk-internationalization.csv has none.
+  /// The rest of the token contains, at any place, at least this many letters and digits in a row.
+  /// Names such as hf_finetune_llama_7b.py have fewer in a row.
+  std::size_t min_in_a_row = 16;
+  /// If true, the longest row of letters and digits in a token has a digit. The name
+  /// sk-internationalization.csv has none.
   bool needs_digit = false;
 };
 
@@ -36,8 +37,8 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Returns the longest run of letters and digits.
-std::string_view longest_run_in(std::string_view text) {
+/// Returns the longest row of letters and digits.
+std::string_view longest_row_in(std::string_view text) {
   std::string_view longest;
   std::size_t start = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -59,10 +60,10 @@ std::string_view token_at_start(std::string_view text, const TokenForm& form) {
   });
   const auto token = text.substr(0, static_cast<std::size_t>(end - text.begin()));
   if (token.size() < kShortest) return {};
-  const auto run = longest_run_in(token.substr(form.start.size()));
+  const auto row = longest_row_in(token.substr(form.start.size()));
   const bool is_token =
-      run.size() >= form.least_run &&
-      (!form.needs_digit || run.find_first_of("0123456789") != std::string_view::npos);
+      row.size() >= form.min_in_a_row &&
+      (!form.needs_digit || row.find_first_of("0123456789") != std::string_view::npos);
   return is_token ? token : std::string_view();
 }
 
@@ -70,7 +71,8 @@ std::string_view token_at_start(std::string_view text, const TokenForm& form) {
 /// is none. A token cannot start right after a letter or a digit, so that "task-..." does not count
 /// as "sk-...".
 std::string_view known_token_in(std::string_view word) {
-  // Tokens of GitLab may have "-" and "_" at any place, and those of Langfuse are UUIDs.
+  // GitLab's tokens (glpat-) may have "-" and "_" at any place, and Langfuse's (sk-lf-) are UUIDs:
+  // few of their letters and digits may be in a row.
   constexpr std::array<TokenForm, 13> kForms{{{"hf_"},
                                               {"ghp_"},
                                               {"gho_"},
@@ -102,8 +104,8 @@ bool is_name_part(char c) {
   return is_letter_or_digit(c) || c == '_';
 }
 
-/// Returns true for $NAME and ${NAME}, and for $${NAME}, which a spec has in the place of a literal
-/// ${NAME}.
+/// Returns true for $NAME and ${NAME}, and for $${NAME}: in a spec, $${ stands for ${, because
+/// dlrun replaces ${NAME} itself.
 bool is_plain_variable(std::string_view text) {
   if (!text.starts_with('$')) return false;
   text.remove_prefix(std::min(text.find_first_not_of('$'), text.size()));
@@ -173,36 +175,36 @@ std::string_view without_name_and_quotes(std::string_view word) {
   return unquoted(word);
 }
 
-/// Facts about the words that precede the current word of a command. `last` is the word directly
-/// before the current one. The words have no quotes.
+/// Facts about the words that precede the current word of a command. The words have no quotes.
 struct WordsBefore {
-  std::string_view last, second_last;
-  /// `wandb login` is among the words, and only its options come after it: the key may follow.
-  bool awaits_login_key = false;
+  std::string_view previous, before_previous;  ///< the two words directly before the current one
+  /// Only options have followed `wandb login`: the current word may be the API key.
+  bool awaits_api_key = false;
   bool has_curl = false;  ///< curl is among the words
 
-  /// Returns true if the word is the argument of `wandb login`, which is the key.
-  [[nodiscard]] bool is_key_of_login(std::string_view word) const {
-    return awaits_login_key && !word.starts_with('-') && last != "--host" && word != "<<<";
+  /// Returns true if the word is the argument of `wandb login`, which is an API key.
+  [[nodiscard]] bool is_api_key(std::string_view word) const {
+    return awaits_api_key && !word.starts_with('-') && previous != "--host" && word != "<<<";
   }
 
   void add(std::string_view word) {
-    if (is_key_of_login(word)) awaits_login_key = false;
-    if (word == "login" && last.ends_with("wandb")) awaits_login_key = true;
+    if (is_api_key(word)) awaits_api_key = false;
+    if (word == "login" && previous.ends_with("wandb")) awaits_api_key = true;
     if (word == "curl" || word.ends_with("/curl")) has_curl = true;
-    second_last = last;
-    last = word;
+    before_previous = previous;
+    previous = word;
   }
 };
 
 /// Returns true if the words before a word show that the word is a secret.
 bool is_secret_after(const WordsBefore& before, std::string_view word) {
-  if (before.is_key_of_login(word)) return true;
-  const auto last = before.last;
-  if (last.starts_with('-') && last.find('=') == std::string_view::npos && is_secret_name(last))
+  if (before.is_api_key(word)) return true;
+  const auto previous = before.previous;
+  if (previous.starts_with('-') && previous.find('=') == std::string_view::npos &&
+      is_secret_name(previous))
     return true;
-  const std::string scheme = lower_case(last);
-  return lower_case(before.second_last).ends_with("authorization:") &&
+  const std::string scheme = lower_case(previous);
+  return lower_case(before.before_previous).ends_with("authorization:") &&
          (scheme == "bearer" || scheme == "token" || scheme == "basic");
 }
 
@@ -231,7 +233,7 @@ void add_masked(std::string_view word, const WordsBefore& before, MaskedText& ma
 }
 
 /// Returns the part of a webhook's address after the host; empty if the word has no such address.
-/// Whoever knows that part can send messages.
+/// The part is a secret, because it suffices for sending messages to the webhook.
 std::string_view path_of_hook_in(std::string_view word) {
   constexpr std::string_view kSlashes = "://";
   for (auto at = word.find(kSlashes); at != std::string_view::npos; at = word.find(kSlashes)) {
@@ -280,8 +282,8 @@ std::size_t after_brackets(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-/// Returns the position after the piece of a shell word that starts at `at`: a character, a quoted
-/// text, or a substitution. quote: the quote around the word; NUL: none.
+/// Returns the position after a piece of a shell word. A piece is a character, a quoted text, or a
+/// substitution. at: the start of the piece. quote: the quote around the word; NUL: none.
 std::size_t after_piece(std::string_view text, std::size_t at, char quote) {
   const char c = text[at];
   const char next = at + 1 < text.size() ? text[at + 1] : '\0';
@@ -332,7 +334,8 @@ NameLeftOf name_left_of(std::string_view text, std::size_t equals) {
           first > 0 ? text[first - 1] : '\0'};
 }
 
-/// Masks the values of the variables and options that have the name of a secret, or one of `names`.
+/// Masks the values of variables and options that are named like secrets, or whose names are in
+/// `names`.
 MaskedText without_assigned_secrets(std::string_view text, std::span<const std::string> names) {
   MaskedText masked;
   std::size_t copied_end = 0;
@@ -395,9 +398,9 @@ std::size_t after_user_letter(std::string_view word) {
 /// for -uUSER:PASSWORD; npos if the word has no such argument.
 std::size_t start_of_curl_user(const WordsBefore& before, std::string_view text) {
   if (!before.has_curl) return std::string_view::npos;
-  const auto last = before.last;
-  if (last == "--user" || last == "--proxy-user" ||
-      (!last.empty() && after_user_letter(last) == last.size()))
+  const auto previous = before.previous;
+  if (previous == "--user" || previous == "--proxy-user" ||
+      (!previous.empty() && after_user_letter(previous) == previous.size()))
     return 0;
   for (const std::string_view option : {"--user=", "--proxy-user="}) {
     if (text.starts_with(option)) return option.size();
@@ -444,9 +447,9 @@ std::size_t mask_curl_password(const WordsBefore& before, std::string_view text,
 /// other word.
 std::size_t mask_setenv_value(const WordsBefore& before, std::string_view text,
                               std::span<const std::string> names, MaskedText& masked) {
-  if (before.second_last != "setenv") return 0;
-  const bool has_secret_name = is_secret_name(before.last);
-  if (!has_secret_name && std::find(names.begin(), names.end(), before.last) == names.end())
+  if (before.before_previous != "setenv") return 0;
+  const bool has_secret_name = is_secret_name(before.previous);
+  if (!has_secret_name && std::find(names.begin(), names.end(), before.previous) == names.end())
     return 0;
   const auto end = end_of_value(text, 0, '\0', "");
   if (end == 0) return 0;

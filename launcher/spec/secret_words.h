@@ -28,7 +28,7 @@ struct MaskedText {
 /// - the whole value of a variable that is named like a secret: `HF_TOKEN=$(echo abc)`, or in csh
 ///   `setenv HF_TOKEN abc`;
 /// - the value of an option that is named like a secret: `--token VALUE`, `--api-key=VALUE`;
-/// - the key of `wandb login`, and the password of `curl -u user:PASSWORD`;
+/// - the API key of `wandb login`, and the password of `curl -u user:PASSWORD`;
 /// - the value of a header `Authorization: Bearer` (or `Token`, or `Basic`);
 /// - passwords in addresses: `https://user:PASSWORD@host`;
 /// - tokens in the form of a known service, anywhere in a word.
@@ -38,8 +38,9 @@ struct MaskedText {
 [[nodiscard]] MaskedText mask_secrets(std::string_view text,
                                       std::span<const std::string> names = {});
 
-/// Masks only secrets that their form reveals: passwords in addresses, tokens of known services,
-/// and the part after the host of addresses that contain "hook", as those of webhooks do.
+/// Masks only secrets that their form reveals: passwords in addresses, and tokens of known
+/// services. If an address contains "hook", as a webhook's does, also masks everything after the
+/// host.
 [[nodiscard]] MaskedText mask_evident_secrets(std::string_view text);
 
 }  // namespace dlrun

@@ -8,7 +8,7 @@
 namespace dlrun {
 
 /// Returns the JSON of `dlrun site show --json`; cli/OUTPUT.md documents it. is_default: true if
-/// a spec that names no site gets this one.
+/// this is the site of a spec that gives no site.
 [[nodiscard]] nlohmann::ordered_json site_json(const Site& site, bool is_default);
 
 }  // namespace dlrun

@@ -53,8 +53,8 @@ LabelledLines site_lines(const SiteProfile& profile) {
 }
 
 bool has_unknown_limits(const SiteProfile& profile) {
-  return std::any_of(profile.partitions.begin(), profile.partitions.end(), [](const auto& named) {
-    const PartitionProfile& partition = named.second;
+  return std::any_of(profile.partitions.begin(), profile.partitions.end(), [](const auto& entry) {
+    const PartitionProfile& partition = entry.second;
     return !partition.gpus_per_node || !partition.cpus_per_node || !partition.mem_per_node_mib ||
            !partition.max_nodes || !partition.max_time_seconds;
   });

@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-/// Returns a table of sites. default_site: the site of a spec that names none.
+/// Returns a table of sites. default_site: the site of a spec that gives no site.
 [[nodiscard]] TableRows site_rows(const std::vector<Site>& sites, std::string_view default_site);
 
 /// Returns the facts of one site.

@@ -1,5 +1,5 @@
-// Reads site files with MapReader. The maps below `defaults` hold keys of a spec: MapReader records
-// only their nodes, and a SpecBuilder applies these later.
+// Reads site files. The maps below `defaults` hold keys of a spec: reading a file records only the
+// ids of these maps, and apply_site() applies them to a spec later.
 #include "launcher/spec/sites.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ namespace {
 
 /// The ids of the YAML maps in a site's file that hold keys of a spec.
 struct SpecMapIds {
-  std::optional<YamlId> site;
+  std::optional<YamlId> site;   ///< `defaults` of the whole site
   std::vector<YamlId> servers;  ///< each one has the form of a spec's `submit` section
-  std::map<std::string, YamlId, std::less<>> partitions;
+  std::map<std::string, YamlId, std::less<>> partitions;  ///< `defaults` of each partition
 };
 
 /// A POSIX extended regular expression that must match a whole cluster name.
@@ -58,11 +58,11 @@ class ClusterPattern {
   int error_;
 };
 
-[[nodiscard]] Result<> check_cluster_expression(const std::string& expression) {
-  const std::string problem = ClusterPattern(expression).problem();
+[[nodiscard]] Result<> check_cluster_pattern(const std::string& pattern) {
+  const std::string problem = ClusterPattern(pattern).problem();
   if (!problem.empty()) {
     return fail(Errc::kInvalid, "'{}' is not a cluster's name or an expression for one: {}",
-                printable(expression), problem);
+                printable(pattern), problem);
   }
   return {};
 }
@@ -143,7 +143,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
       file.document.root,
       {{"help", reader.text(site.help)},
        {"docs", reader.text(site.docs)},
-       {"clusters", reader.list(site.cluster_patterns, check_cluster_expression)},
+       {"clusters", reader.list(site.cluster_patterns, check_cluster_pattern)},
        {"gpu_style", reader.choice(site.gpu_style, {"gpus", "gres"})},
        {"container_runtime", reader.choice(site.container_runtime, container_backend_names())},
        {"mpi", reader.text(site.mpi)},
@@ -206,8 +206,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return site;
 }
 
-/// Returns the cluster patterns of a built-in file without parsing the rest of the file, because
-/// every command that plans a job reads all site files.
+/// Returns the cluster patterns of a built-in file. Does not parse the rest of the file, to save
+/// time: every command that plans a job reads all site files.
 [[nodiscard]] std::vector<std::string> cluster_patterns_of(std::string_view text) {
   constexpr std::string_view kKey = "clusters:";
   std::size_t begin = 0;
@@ -307,8 +307,8 @@ std::optional<std::string> site_name_of_cluster(std::string_view cluster_name,
     problems.push_back(std::move(problem));
   if (cluster_name.empty()) return std::nullopt;
   const std::string cluster(cluster_name);
-  const auto matches_cluster = [&](const std::string& expression) {
-    return ClusterPattern(expression).matches(cluster);
+  const auto matches_cluster = [&](const std::string& pattern) {
+    return ClusterPattern(pattern).matches(cluster);
   };
   for (const std::string& name : site_names(dirs)) {
     if (const auto built_in = effective_built_in_config("sites", name, dirs)) {

@@ -70,11 +70,11 @@ struct Site {
     std::string_view cluster_name, const std::vector<std::filesystem::path>& dirs,
     std::vector<Diagnostic>& problems);
 
-/// Applies the site's defaults to builder, after all stronger layers, and returns the site. The
-/// defaults of the job's partition override the site's other defaults. A default is ignored if the
-/// spec sets a key that excludes it, such as gres for gpus_per_node. Relative paths in the defaults
-/// start at current_dir. Reports all problems to builder. Returns nullopt if there is no site of
-/// this name.
+/// Applies the site's defaults to builder and returns the site. The caller has applied all
+/// stronger layers. The defaults of the job's partition override the site's other
+/// defaults. A default is ignored if the spec sets a key that excludes it, such as gres for
+/// gpus_per_node. Relative paths in the defaults start at current_dir. Reports all problems to
+/// builder. Returns nullopt if there is no site of this name.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                              const std::vector<std::filesystem::path>& dirs,
                                              const std::string& current_dir);

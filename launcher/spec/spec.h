@@ -1,7 +1,7 @@
 #pragma once
 // The experiment as plain data: the result of merging a spec, its bases, --set, the environment and
-// the site. The row of a field in the key table (launcher/spec/keys) defines its key, type and
-// range.
+// the site. For each field, a row of the key table (launcher/spec/keys) defines the key, the type
+// and the range.
 
 #include <cstdint>
 #include <map>
@@ -54,7 +54,7 @@ struct Resources {
   std::optional<std::string> clusters, hint, distribution, output, error, signal;
 };
 
-/// A variable that only the program may see.
+/// A variable with a secret that only the program may see, and the source of its value.
 struct SecretSource {
   std::string name;
   std::string file;  ///< absolute; empty: the value is in the submitter's environment
@@ -110,7 +110,7 @@ struct OutputCopy {
   std::optional<std::int64_t> limit_s;  ///< the longest time for one copy; nullopt: 600 s
 };
 
-/// Files that dlrun downloads for the program of the job, which can be any program.
+/// Files that dlrun downloads for any program. TrainSpec has those for the bundled trainer.
 struct DownloadSpec {
   std::optional<std::string> path;  ///< absolute
   std::vector<Download> files;
@@ -153,10 +153,10 @@ struct RetrySpec {
   std::optional<std::int64_t> chain;
 };
 
-/// A check of nodes before the programs start: one of dlrun's, or a shell line of the user.
+/// A check of nodes before the programs start: one of dlrun's own, or a shell line of the user.
 struct PreflightCheck {
   std::string name;    ///< "run" for a shell line
-  std::string line{};  ///< the shell line; empty for a check of dlrun's
+  std::string line{};  ///< the shell line; empty for dlrun's own checks
 };
 
 struct HealthSpec {
@@ -305,10 +305,10 @@ struct ComponentSpec {
   std::optional<std::int64_t> retry_max;
   std::vector<std::string> after;  ///< names of components
   std::string shares;  ///< the component whose nodes this one uses; empty: nodes of its own
-  /// The values of the spec's keys that the component gives itself. `own.origins` also has the
-  /// component's other keys, as "component.after".
+  /// The component's own values for keys of a spec. `own.origins` also has the component's other
+  /// keys, such as "component.after".
   JobSpec own;
-  /// The keys that the component sets, or removes from the values that it would inherit.
+  /// The keys that the component sets, and the inherited keys that it removes.
   std::vector<std::string> keys;
 };
 

@@ -66,12 +66,12 @@ bool is_variable_name(std::string_view name) {
 }
 
 bool is_slug(std::string_view text) {
-  const auto fine = [](char c) {
+  const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   };
   return !text.empty() && text.size() <= 64 && text[0] != '-' && text[0] != '.' &&
-         std::all_of(text.begin(), text.end(), fine);
+         std::all_of(text.begin(), text.end(), is_allowed);
 }
 
 std::string line_of(std::string_view text, int line) {
@@ -92,7 +92,7 @@ Result<std::string> absolute_path(std::string_view path, std::string_view base_d
   if (path == "~" || path.substr(0, 2) == "~/") {
     const auto home = env.get("HOME");
     if (!home || home->empty())
-      return fail(Errc::kNotFound, "'{}' needs $HOME, which is not set or empty", printable(path));
+      return fail(Errc::kNotFound, "'{}' needs $HOME, which is empty or not set", printable(path));
     result = std::filesystem::path(*home) / path.substr(path.size() > 1 ? 2 : 1);
   } else {
     result = std::filesystem::path(base_dir) / path;
@@ -284,7 +284,8 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
                  "variable that holds the address");
   }
   const std::string_view glued = value.is_plain ? key_lacking_space(value.text) : "";
-  if (!glued.empty()) misspelt_.insert(path_below(section, glued.substr(0, glued.size() - 1)));
+  if (!glued.empty())
+    correct_spellings_.insert(path_below(section, glued.substr(0, glued.size() - 1)));
   error(layer, value, section,
         fmt::format("{} is a map of keys, not {}{}", section, kind_name(value),
                     glued.empty() ? "" : fmt::format("; a space is missing after '{}'", glued)));
@@ -310,12 +311,16 @@ struct Suggestion {
   std::string hint;  ///< the end of the error's message
 };
 
-/// Returns a key that is spelt like `name`, a key for another word, or a key of another section.
+/// Searches for a key of the section that is spelt like `name`, then for the key that `name` means
+/// in other programs, then for a key of another section with this name. An unknown key of `sweep`
+/// is probably a parameter.
 Suggestion suggest_key(std::string_view name, const std::string& section) {
   std::string meant;
   const auto other = key_of_other_word(name);
   if (const auto similar = nearest(name, names_in_section(section)))
     return {path_below(section, *similar), fmt::format("; did you mean '{}'?", *similar)};
+  if (section == "sweep")
+    return {"", "; if it is a parameter to vary, write it below sweep.parameters"};
   if (other && (section.empty() || other->starts_with(section + "."))) {
     meant = *other;
   } else {
@@ -354,7 +359,7 @@ void SpecBuilder::report_unknown_key(const Layer& layer, const YamlNode& key,
                                      const std::string& section, const std::string& path) {
   Suggestion suggestion =
       suggestion_for(key.text, section, path, layer.source.kind == Origin::Kind::kFile);
-  if (!suggestion.key.empty()) misspelt_.insert(std::move(suggestion.key));
+  if (!suggestion.key.empty()) correct_spellings_.insert(std::move(suggestion.key));
   error(layer, key, path,
         fmt::format("unknown key '{}'{}{}", shown_argument(key.text),
                     section.empty() ? "" : " in " + section, suggestion.hint));

@@ -65,7 +65,9 @@ class SpecBuilder {
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
   /// The keys and sections that the spec's unknown keys probably mean, in their correct spelling.
   /// Checks do not report them as missing, because the unknown keys have errors already.
-  [[nodiscard]] const std::set<std::string, std::less<>>& misspelt() const { return misspelt_; }
+  [[nodiscard]] const std::set<std::string, std::less<>>& correct_spellings() const {
+    return correct_spellings_;
+  }
 
  private:
   friend struct ComponentReader;
@@ -91,7 +93,7 @@ class SpecBuilder {
   /// a single value; the message then contains `expected`, as in "expected a number, not a list".
   /// Also fails as substitute_variables() does.
   [[nodiscard]] Result<std::string> scalar(const YamlNode& node, std::string_view expected) const;
-  /// Returns scalar(), checked and converted as row's format requires.
+  /// Returns the text of scalar(), checked and converted as row's format requires.
   [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row,
                                          const YamlNode& node, std::string_view expected);
   /// Applies row's format to value: checks it, makes paths absolute, normalises times.
@@ -113,7 +115,7 @@ class SpecBuilder {
   const Env& env_;
   UnsetVariable unset_variable_;
   JobSpec spec_;
-  std::set<std::string, std::less<>> decided_, refused_, misspelt_;
+  std::set<std::string, std::less<>> decided_, refused_, correct_spellings_;
   std::vector<Diagnostic> diagnostics_;
 };
 
@@ -127,9 +129,9 @@ class SpecBuilder {
 /// Returns a line of text (counted from 1) without its line end; "" if there is no such line.
 [[nodiscard]] std::string line_of(std::string_view text, int line);
 
-/// Returns path as an absolute path: relative to base_dir, '.' and '..' resolved without looking at
-/// the file system, a leading ~ replaced by $HOME. Fails with kInvalid if path is empty, and with
-/// kNotFound if $HOME is needed and is not set or empty.
+/// Returns path as an absolute path. A relative path starts at base_dir. A leading ~ becomes
+/// $HOME. Resolves '.' and '..' without looking at the file system. Fails with kInvalid if path is
+/// empty, and with kNotFound if $HOME is needed, but is empty or not set.
 [[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
                                                 const Env& env);
 

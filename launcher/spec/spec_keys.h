@@ -16,24 +16,24 @@
 
 namespace dlrun {
 
-/// How the text of a value is checked and changed, beyond the type of its field.
+/// The form of a value's text. The loader checks the form, and converts paths, times and durations.
 enum class Format {
   kText,           ///< one line without control characters
   kLines,          ///< any text without NUL: shell lines, words of a command, values of variables
-  kSlug,           ///< [A-Za-z0-9._-], at most 64, starting with a letter, digit or _
+  kSlug,           ///< 1 to 64 of [A-Za-z0-9._-]; the first is a letter, a digit or _
   kChoice,         ///< one of `choices`
   kPath,           ///< a path, made absolute from SpecSource::base_dir; a leading ~ is $HOME
   kMaybePath,      ///< a path if it has a '/', else a name
   kImage,          ///< a path if it starts with /, ./, ../ or ~/, else an image in a registry
   kPathPattern,    ///< a path in which % starts one of Slurm's patterns
   kContainerPath,  ///< an absolute path inside the container
-  kTimeLimit,      ///< a time limit
+  kTimeLimit,      ///< a time limit: 30 (minutes), 1-12:00:00, 90s, 2h
   kDuration,       ///< a length of time: 90 (seconds), 120s, 2m
   kMemory,         ///< a memory size in Slurm's units
   kInterval,       ///< 500 steps, 1 epoch
   kCount,          ///< a whole number from 1 to 1000000000
   kNodeList,       ///< Slurm's node list: n[1-3],n7
-  kTextOrSwitch,   ///< true: the bare option; false: no option; a text: its value
+  kTextOrSwitch,   ///< true: the bare option; false: no option; a text: the option's value
 };
 
 /// A function that returns the member of a spec that a key sets.
@@ -54,8 +54,8 @@ using Field = std::variant<
 enum class KeyTarget {
   kNone,       ///< no program: dlrun itself uses the value
   kSbatch,     ///< sbatch, in an #SBATCH line
-  kSrun,       ///< the step that starts the ranks
-  kContainer,  ///< the step, through the container's backend; the option's name is that of pyxis
+  kSrun,       ///< srun, for the step that starts the ranks
+  kContainer,  ///< the container's backend; the option has the name that pyxis gives it
   kTrainer,    ///< the bundled trainer
 };
 
@@ -65,10 +65,10 @@ enum class SbatchScope {
   kWholeJob,
   /// Each part of a heterogeneous job, such as --partition.
   kEachPart,
-  /// Each part, and the step of `submit --in`. The option chooses nodes, such as --exclude.
+  /// Each part, and the step of `submit --in`. The option, such as --exclude, chooses nodes.
   kNodeChoice,
-  /// Each part, and the step of `submit --in`. The option requests what the ranks need, such as
-  /// --mem. `init --from` also takes the key's value from an option of srun.
+  /// Each part, and the step of `submit --in`. The option, such as --mem, requests what the ranks
+  /// need. `init --from` also takes the key's value from an option of srun.
   kRankRequest,
 };
 
@@ -91,7 +91,7 @@ struct KeyRow {
   double min = 0, max = 0;        ///< limits of numbers, both included; both 0: unbounded
   KeyOption option = {};
   std::string_view help = {};
-  /// The value that applies if the key is not given; empty: there is none.
+  /// The value that applies if the key is not given, as text for people; empty: there is none.
   std::string_view fallback = {};
   std::string_view example = {};  ///< one line of YAML; every supported key has one
   [[nodiscard]] bool is_supported() const { return field.index() != 0; }
@@ -114,7 +114,7 @@ struct KeyRow {
 /// environment.conda.name. Returns an empty text if there is none.
 [[nodiscard]] std::string_view key_of_single_value(std::string_view section);
 
-/// Returns the names that a section may contain directly.
+/// Returns the last parts of the names of all keys and sections directly below a section.
 [[nodiscard]] std::vector<std::string_view> names_in_section(std::string_view section);
 
 /// Returns the field's value as an option's text: "2-4", "a100:4", "0.001"; the items of a list are

@@ -28,7 +28,7 @@ class RandomNumbers {
     }
   }
 
-  /// Returns a number from 0 to 1, without 1.
+  /// Returns a number that is at least 0 and less than 1.
   [[nodiscard]] double fraction() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
 
  private:
@@ -44,11 +44,11 @@ class RandomNumbers {
     return std::to_string(
         min + static_cast<std::int64_t>(numbers.index(static_cast<std::uint64_t>(max - min) + 1)));
   }
-  const double at = numbers.fraction();
+  const double fraction = numbers.fraction();
   const double number =
       range.is_log
-          ? std::exp(std::log(range.min) + at * (std::log(range.max) - std::log(range.min)))
-          : range.min + at * (range.max - range.min);
+          ? std::exp(std::log(range.min) + fraction * (std::log(range.max) - std::log(range.min)))
+          : range.min + fraction * (range.max - range.min);
   const double inside = std::clamp(number, range.min, range.max);
   if (range.is_whole) return fmt::format("{:.0f}", inside);
   std::string text = fmt::format("{:.6g}", inside);
@@ -76,9 +76,9 @@ class RandomNumbers {
   const std::uint64_t all = count_possible_points(sweep);
   std::set<std::uint64_t> taken;
   std::vector<SweepPoint> points;
-  for (std::uint64_t last = all - count; last < all; ++last) {
-    std::uint64_t index = numbers.index(last + 1);
-    if (!taken.insert(index).second) taken.insert(index = last);
+  for (std::uint64_t largest = all - count; largest < all; ++largest) {
+    std::uint64_t index = numbers.index(largest + 1);
+    if (!taken.insert(index).second) taken.insert(index = largest);
     points.push_back(combination(sweep, index));
   }
   return points;
@@ -88,8 +88,8 @@ class RandomNumbers {
                                                     RandomNumbers& numbers) {
   std::set<std::string> taken;
   std::vector<SweepPoint> points;
-  const std::uint64_t tries = 20 * count + 100;
-  for (std::uint64_t i = 0; i < tries && points.size() < count; ++i) {
+  const std::uint64_t max_tries = 20 * count + 100;
+  for (std::uint64_t i = 0; i < max_tries && points.size() < count; ++i) {
     SweepPoint point;
     for (const SweptKey& key : sweep.parameters) {
       if (key.range) {
@@ -160,8 +160,8 @@ bool sweeps_over(const SweepSpec& sweep, std::string_view key) {
 }
 
 bool is_smaller_better(std::string_view result_name) {
-  constexpr std::array<std::string_view, 4> kSmall{"loss", "error", "perplexity", "seconds"};
-  return std::any_of(kSmall.begin(), kSmall.end(), [&](std::string_view word) {
+  constexpr std::array<std::string_view, 4> kWords{"loss", "error", "perplexity", "seconds"};
+  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
     return result_name.find(word) != std::string_view::npos;
   });
 }

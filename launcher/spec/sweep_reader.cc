@@ -33,7 +33,7 @@ namespace {
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {
-    if (traits_of(row).has_entries && path.size() > row.path.size() + 1 &&
+    if (traits_of(row).has_settable_entries && path.size() > row.path.size() + 1 &&
         path.starts_with(row.path) && path[row.path.size()] == '.')
       return &row;
   }
@@ -63,7 +63,7 @@ std::string why_not_sweepable(std::string_view path) {
   if (row == nullptr && is_section(path))
     return fmt::format(
         "'{}' is a section of the spec: write a key of the section, or choose another name for "
-        "your own parameter",
+        "your program parameter",
         path);
   if (row == nullptr) return no_such_key_message(path);
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
@@ -77,7 +77,7 @@ std::string why_not_sweepable(std::string_view path) {
   for (const auto& [key, why] : kNotSwept) {
     if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
   }
-  if (row->path == path && traits_of(*row).has_entries)
+  if (row->path == path && traits_of(*row).has_settable_entries)
     return fmt::format("'{}' is a map: sweep over one entry of it, {}.NAME", path, path);
   return "";
 }
@@ -217,7 +217,7 @@ std::optional<std::vector<SweptKey>> SweepReader::parameters(const YamlNode& nod
     return std::nullopt;
   }
   std::vector<SweptKey> keys;
-  const std::size_t earlier_diagnostics = builder.diagnostics_.size();
+  const std::size_t earlier_diagnostic_count = builder.diagnostics_.size();
   bool is_fine = true;
   for (const auto& [name, value] : builder.entries(layer, node, std::string(row.path))) {
     SweptKey swept{name->text, {}, {}, builder.origin(layer, *name)};
@@ -239,10 +239,10 @@ std::optional<std::vector<SweptKey>> SweepReader::parameters(const YamlNode& nod
     }
     keys.push_back(std::move(swept));
   }
-  const bool has_new_errors =
-      std::any_of(builder.diagnostics_.begin() + static_cast<std::ptrdiff_t>(earlier_diagnostics),
-                  builder.diagnostics_.end(),
-                  [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; });
+  const bool has_new_errors = std::any_of(
+      builder.diagnostics_.begin() + static_cast<std::ptrdiff_t>(earlier_diagnostic_count),
+      builder.diagnostics_.end(),
+      [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; });
   if (is_fine && !has_new_errors) return keys;
   return std::nullopt;
 }

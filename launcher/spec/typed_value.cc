@@ -10,7 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns true for keys whose values are always text.
 [[nodiscard]] bool is_text(const KeyRow& row) {
   return traits_of(row).is_text;
 }

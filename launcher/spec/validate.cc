@@ -92,9 +92,10 @@ void Validator::add_finding(Diagnostic::Severity severity, std::string_view key,
 }
 
 bool Validator::is_misspelt(std::string_view key) const {
-  return std::any_of(misspelt_.begin(), misspelt_.end(), [&](std::string_view meant) {
-    return key.starts_with(meant) && (key.size() == meant.size() || key[meant.size()] == '.');
-  });
+  return std::any_of(
+      correct_spellings_.begin(), correct_spellings_.end(), [&](std::string_view meant) {
+        return key.starts_with(meant) && (key.size() == meant.size() || key[meant.size()] == '.');
+      });
 }
 
 void Validator::check_exclusive_keys() {
@@ -133,14 +134,17 @@ void Validator::check_ntasks() {
 void Validator::check_nodes() {
   const Resources& r = spec_.resources;
   const auto listed = distinct_nodes(r.nodelist), excluded = distinct_nodes(r.exclude);
-  const auto most = r.nodes    ? std::optional(r.nodes->max)
+  const auto spare_count = r.spare_nodes.value_or(0);
+  const auto most = r.nodes    ? std::optional(r.nodes->max + spare_count)
                     : r.ntasks ? std::nullopt
                                : std::optional<std::int64_t>(1);
   if (const auto count = static_cast<std::int64_t>(listed.size()); most && count > *most) {
+    const auto spares =
+        spare_count > 0 ? fmt::format(" and resources.spare_nodes is {}", spare_count) : "";
     error("resources.nodelist"_key,
-          fmt::format("resources.nodelist has {} nodes, but resources.nodes is {}; the job must "
+          fmt::format("resources.nodelist has {} nodes, but resources.nodes is {}{}; the job must "
                       "have every node of the list",
-                      count, r.nodes ? format_nodes(*r.nodes) : "1 by default"));
+                      count, r.nodes ? format_nodes(*r.nodes) : "1 by default", spares));
   }
   std::vector<std::string> both;
   std::set_intersection(listed.begin(), listed.end(), excluded.begin(), excluded.end(),
@@ -200,10 +204,10 @@ void Validator::check_partition() {
   const PartitionProfile& partition = found->second;
   const auto warn_limit = [&](std::string_view key, std::string_view asked, std::string_view limit,
                               bool may_prevent_start = false) {
-    const std::size_t before = findings_.size();
+    const std::size_t earlier_count = findings_.size();
     warn(key, fmt::format("{} is {}, but partition '{}' of site '{}' has {}", key, asked, name,
                           site_.name, limit));
-    if (findings_.size() > before) findings_.back().may_prevent_start = may_prevent_start;
+    if (findings_.size() > earlier_count) findings_.back().may_prevent_start = may_prevent_start;
   };
   const std::string_view gpu_key =
       r.gpus_per_node ? "resources.gpus_per_node"_key : "resources.gres"_key;
@@ -245,7 +249,7 @@ void Validator::check_partition() {
 }
 
 void Validator::check_time() {
-  // `man sbatch`, option --signal: the signal may be sent up to 60 seconds earlier.
+  // `man sbatch`, option --signal: Slurm may send the signal up to 60 seconds early.
   constexpr std::int64_t kMostEarlySeconds = 60;
   if (!has("resources.time"_key)) {
     warn("resources.time"_key,
@@ -375,7 +379,7 @@ void Validator::check_pack() {
                       *site_.max_gpus_per_node));
   using Reason = std::pair<const char*, std::string_view>;
   constexpr std::string_view kCannotMultiply =
-      "dlrun cannot multiply this number by the points; give resources.gpus_per_node";
+      "dlrun cannot multiply the value by the number of points; give resources.gpus_per_node";
   constexpr std::string_view kOwnLog = "each point of a job writes its own log";
   for (const auto& [key, why] :
        {Reason{"resources.gres"_key, kCannotMultiply},
@@ -434,8 +438,8 @@ void Validator::check_submit() {
 
 std::vector<Diagnostic> validate(const LoadedSpec& loaded,
                                  const std::set<std::string, std::less<>>& refused,
-                                 const std::set<std::string, std::less<>>& misspelt) {
-  return Validator(loaded, refused, misspelt).run();
+                                 const std::set<std::string, std::less<>>& correct_spellings) {
+  return Validator(loaded, refused, correct_spellings).run();
 }
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {

@@ -181,7 +181,7 @@ void Validator::check_trainers(const std::vector<LoadedSpec>& specs) {
     if (has_trainer)
       refuse_component(
           i, "launch.preset"_key,
-          "launch.preset: another component is the bundled trainer, too, and both would "
+          "launch.preset: another component is also the bundled trainer, and both would "
           "save to checkpoint.dir; only one component can be the trainer");
     has_trainer = true;
   }
@@ -276,7 +276,7 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
                                    : "give all components the same kind of nodes";
   const char* key = has("hetjob"_key) ? "hetjob"_key : "components"_key;
   if (spec_.components.size() < 2)
-    error(key, "hetjob: a heterogeneous job has at least two components; this one has one");
+    error(key, "hetjob: a heterogeneous job has at least two components; this job has one");
   for (std::size_t i = 0; i < spec_.components.size(); ++i) {
     if (!spec_.components[i].shares.empty())
       refuse_component(
@@ -353,19 +353,19 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& specs, const N
 void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const Diagnostic& one : findings_) seen.emplace(describe(one.where), one.message);
-  const auto take = [&](std::vector<Diagnostic> found, std::string_view prefix) {
+  const auto add_new_findings = [&](std::vector<Diagnostic> found, std::string_view prefix) {
     for (Diagnostic& one : found) {
       // A warning about a key of `train` says that this component does not use the key. If another
       // component is the trainer and uses the key, the warning is left out.
-      const bool is_of_trainer = one.key.starts_with("train.") && !is_error(one);
-      if (is_of_trainer && runs_trainer(loaded_)) continue;
+      const bool is_unused_train_key = one.key.starts_with("train.") && !is_error(one);
+      if (is_unused_train_key && runs_trainer(loaded_)) continue;
       if (!seen.emplace(describe(one.where), one.message).second) continue;
       one.message.insert(0, prefix);
       findings_.push_back(std::move(one));
     }
   };
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    Validator single(specs[i], refused_, misspelt_);
+    Validator single(specs[i], refused_, correct_spellings_);
     const Origins& own = spec_.components[i].own.origins;
     if (const auto origin = own.find("component"); origin != own.end())
       single.fallback_origin_ = origin->second;
@@ -379,30 +379,32 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
     single.check_preset();
     single.check_data();
     single.warn_of_secret_variables();
-    take(std::move(single.findings_), fmt::format("component '{}': ", spec_.components[i].name));
+    add_new_findings(std::move(single.findings_),
+                     fmt::format("component '{}': ", spec_.components[i].name));
   }
-  // The checks of restarts and of nodes are about the whole job. Some of them ask whether the job
-  // has GPUs, so a component with GPUs stands for the job.
-  const auto with_gpus = std::find_if(
-      specs.begin(), specs.end(), [](const LoadedSpec& job) { return may_have_gpus(job.spec); });
+  // The checks of restarts and of nodes are about the whole job. Some of these checks ask whether
+  // the job has GPUs, so a component with GPUs represents the job.
+  const auto with_gpus = std::find_if(specs.begin(), specs.end(), [](const LoadedSpec& single) {
+    return may_have_gpus(single.spec);
+  });
   LoadedSpec representative = with_gpus == specs.end() ? specs.front() : *with_gpus;
   representative.spec.health = spec_.health;
-  Validator whole(representative, refused_, misspelt_);
+  Validator whole(representative, refused_, correct_spellings_);
   whole.check_retry_and_health();
-  take(std::move(whole.findings_), "");
-  check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& job) {
-    return container_runtime(job.spec, job.site) != "none";
+  add_new_findings(std::move(whole.findings_), "");
+  check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& single) {
+    return container_runtime(single.spec, single.site) != "none";
   }));
-  const auto ranks_of = [](const LoadedSpec& job) {
-    return nodes_of(job.spec) * ranks_per_node(job.spec).value_or(1);
+  const auto ranks_of = [](const LoadedSpec& single) {
+    return nodes_of(single.spec) * ranks_per_node(single.spec).value_or(1);
   };
   const auto largest = std::max_element(specs.begin(), specs.end(),
                                         [&](const LoadedSpec& one, const LoadedSpec& other) {
                                           return ranks_of(one) < ranks_of(other);
                                         });
-  Validator profiled(*largest, refused_, misspelt_);
+  Validator profiled(*largest, refused_, correct_spellings_);
   profiled.check_profile();
-  take(std::move(profiled.findings_), "");
+  add_new_findings(std::move(profiled.findings_), "");
 }
 
 }  // namespace dlrun

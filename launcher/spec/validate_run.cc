@@ -168,13 +168,14 @@ void Validator::check_retry_and_health() {
   };
   const bool has_nccl = wants("nccl"), has_rccl = wants("rccl");
   if (has_nccl && has_rccl) {
-    error("health.preflight"_key,
-          "health.preflight: nccl and rccl are the same check, for GPUs of NVIDIA and of AMD; name "
-          "one");
+    error(
+        "health.preflight"_key,
+        "health.preflight: nccl and rccl are the same check, for GPUs of NVIDIA and of AMD; remove "
+        "one");
   } else if ((has_nccl || has_rccl) && wants("gloo")) {
     error("health.preflight"_key,
           fmt::format("health.preflight: {} and gloo are the same check, with and without GPUs; "
-                      "name one",
+                      "remove one",
                       has_nccl ? "nccl" : "rccl"));
   } else if ((has_nccl || has_rccl) && !may_have_gpus(spec_)) {
     error("health.preflight"_key,
@@ -305,13 +306,13 @@ void Validator::warn_of_secret_variables() {
   for (const auto& [name, value] : spec_.environment.vars) {
     const std::string key = "environment.vars." + name;
     const auto origin = spec_.origins.find(key);
-    const bool is_of_spec =
+    const bool is_set_by_user =
         origin != spec_.origins.end() && (origin->second.kind == Origin::Kind::kFile ||
                                           origin->second.kind == Origin::Kind::kSetOption);
     // A number and a path are no secrets, and a field of a sweep is replaced later.
     const bool may_be_secret =
         !value.empty() && value.front() != '/' && value.front() != '{' && !parse_double(value);
-    if (!is_of_spec || !may_be_secret || !is_secret_name(name)) continue;
+    if (!is_set_by_user || !may_be_secret || !is_secret_name(name)) continue;
     warn(key, fmt::format("{}: its value is readable in the script in the run's directory; if it "
                           "is a secret, set the variable in your shell and name it in "
                           "environment.secrets",
@@ -381,7 +382,7 @@ void Validator::check_notify() {
     error("notify.on"_key, "notify.on names no occasion; remove notify to send no messages");
   if (has("notify.command"_key) && (n.command.empty() || n.command.front().empty()))
     error("notify.command"_key, "notify.command names no program");
-  // A refused key of notify may be a misspelling of the missing one.
+  // A refused key of notify may be a misspelling of the missing key.
   const bool is_refused = std::any_of(refused_.begin(), refused_.end(), [](const std::string& key) {
     return key.starts_with("notify.");
   });
@@ -420,7 +421,8 @@ void Validator::check_idle_gpu() {
           "health.idle_gpu_after needs GPUs, but the job requests none");
   if (const auto after = parse_duration(*h.idle_gpu_after); after && *after < 10)
     error("health.idle_gpu_after"_key,
-          "health.idle_gpu_after is less than 10 s, but dlrun checks GPUs every five seconds");
+          "health.idle_gpu_after must be at least 10 s, because dlrun checks GPUs only every five "
+          "seconds");
 }
 
 void Validator::check_spare_nodes() {

@@ -42,8 +42,8 @@ void Validator::check_preset() {
                      preset_.name));
   }
   const Launch& l = spec_.launch;
-  const auto others = l.chief.value_or(0) + l.ps.value_or(0) + l.evaluator.value_or(0);
-  if (others == 0) return;
+  const auto non_workers = l.chief.value_or(0) + l.ps.value_or(0) + l.evaluator.value_or(0);
+  if (non_workers == 0) return;
   const std::string_view key = l.ps      ? "launch.roles.ps"_key
                                : l.chief ? "launch.roles.chief"_key
                                          : "launch.roles.evaluator"_key;
@@ -55,9 +55,10 @@ void Validator::check_preset() {
   if (!uses_roles(preset_)) {
     warn(key, fmt::format("launch.roles has no effect: the preset '{}' gives ranks no roles",
                           preset_.name));
-  } else if (tasks && *tasks < others) {
-    error(key, fmt::format("launch.roles asks for {} ranks, but the job has {}", others, *tasks));
-  } else if (tasks && *tasks == others && l.chief.value_or(0) == 0) {
+  } else if (tasks && *tasks < non_workers) {
+    error(key,
+          fmt::format("launch.roles asks for {} ranks, but the job has {}", non_workers, *tasks));
+  } else if (tasks && *tasks == non_workers && l.chief.value_or(0) == 0) {
     error(key, fmt::format(
                    "launch.roles: ps and evaluator take all {} ranks, so that no rank is a worker",
                    *tasks));
@@ -67,13 +68,14 @@ void Validator::check_preset() {
 void Validator::check_variables_in_command() {
   const auto& words = spec_.launch.command;
   // The word after -c or -lc is code for a shell or another interpreter, which expands variables.
-  const auto begins_code = [](const std::string& word) {
+  const auto is_code_option = [](const std::string& word) {
     return word.size() >= 2 && word[0] == '-' && word[1] != '-' && word.back() == 'c';
   };
-  if (std::any_of(words.begin(), words.end(), begins_code)) return;
+  if (std::any_of(words.begin(), words.end(), is_code_option)) return;
   const auto has_variable = [](const std::string& word) {
     for (auto at = word.find('$'); at != std::string::npos; at = word.find('$', at + 1)) {
-      const char next = at + 1 < word.size() ? word[at + 1] : '\0';
+      const auto name_at = word.find('{', at) == at + 1 ? at + 2 : at + 1;
+      const char next = name_at < word.size() ? word[name_at] : '\0';
       if ((next >= 'A' && next <= 'Z') || (next >= 'a' && next <= 'z') || next == '_') return true;
     }
     return false;
@@ -86,6 +88,19 @@ void Validator::check_variables_in_command() {
                    "shell runs the command. For the value of a variable, use a shell: [bash, -c, "
                    "'exec {} ...']",
                    found - words.begin() + 1, printable(words.front())));
+}
+
+void Validator::warn_of_torchrun() {
+  const std::string& program = spec_.launch.command.front();
+  const bool has_ranks_of_torch =
+      std::any_of(preset_.env.begin(), preset_.env.end(),
+                  [](const auto& variable) { return variable.first == "LOCAL_RANK"; });
+  if (!has_ranks_of_torch || program.substr(program.rfind('/') + 1) != "torchrun") return;
+  warn("launch.command"_key,
+       fmt::format("launch.command: with the preset '{}', each rank would start a torchrun of its "
+                   "own; give the program alone, or use the preset torchrun without the word "
+                   "torchrun",
+                   preset_.name));
 }
 
 void Validator::warn_of_unused_checkpoint_keys() {
@@ -105,7 +120,8 @@ void Validator::warn_of_unused_checkpoint_keys() {
 
 void Validator::check_launch() {
   if (preset_.is_trainer) {
-    // Only a preset that does not exist is a trainer without a bundled program (preset_choice.cc).
+    // For a preset that does not exist, preset_choice.cc sets is_trainer, but not
+    // program_is_bundled.
     if (preset_.program_is_bundled && spec_.origins.contains("launch.command"_key))
       error(
           "launch.command"_key,
@@ -122,6 +138,7 @@ void Validator::check_launch() {
           "that the program does not get it; use a shell: [bash, -c, 'program :']");
     }
     check_variables_in_command();
+    warn_of_torchrun();
     for (const KeyRow& row : spec_keys()) {
       if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
         warn(row.path,
@@ -171,12 +188,12 @@ void Validator::check_trainer_settings() {
         "train.lr_decay is not step, so train.lr_steps has no effect; set train.lr_decay: step, or "
         "remove train.lr_steps");
   }
-  const std::string rule = spec_.train.optimizer.value_or("");
+  const std::string optimizer = spec_.train.optimizer.value_or("");
   if (spec_.train.optimizer_state == "sharded" &&
-      (rule == "lars" || rule == "lamb" || rule == "novograd")) {
+      (optimizer == "lars" || optimizer == "lamb" || optimizer == "novograd")) {
     error("train.optimizer.state"_key, fmt::format("train.optimizer.state: sharded does not work "
                                                    "with {}, which needs the norms of whole layers",
-                                                   rule));
+                                                   optimizer));
   }
   if (spec_.train.optimizer_state == "sharded" && spec_.train.local_steps) {
     error("train.local_steps"_key,
@@ -231,8 +248,7 @@ void Validator::check_patches_and_augment() {
       !sweeps_over(spec_.sweep, "train.loss"_key)) {
     error("train.data.dataset"_key,
           "train.data.dataset is patches, which needs train.loss: sigmoid, because an image has "
-          "several "
-          "labels");
+          "several labels");
   }
   if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path"_key)) {
     error("train.data.path"_key,

@@ -17,14 +17,14 @@ namespace dlrun {
 class Validator {
  public:
   Validator(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused,
-            const std::set<std::string, std::less<>>& misspelt)
+            const std::set<std::string, std::less<>>& correct_spellings)
       : loaded_(loaded),
         spec_(loaded.spec),
         site_(loaded.site),
         preset_(loaded.preset),
         file_(loaded.file),
         refused_(refused),
-        misspelt_(misspelt) {}
+        correct_spellings_(correct_spellings) {}
 
   /// Makes all checks and returns their findings.
   [[nodiscard]] std::vector<Diagnostic> run() &&;
@@ -44,7 +44,8 @@ class Validator {
   [[nodiscard]] bool has(std::string_view key) const {
     return spec_.origins.contains(key) || refused_.contains(key);
   }
-  /// Returns true if the spec has an unknown key that probably means this key or a section of it.
+  /// Returns true if the spec has an unknown key that probably means this key, or a section that
+  /// contains this key.
   [[nodiscard]] bool is_misspelt(std::string_view key) const;
 
   // validate.cc: resources, sweep, submit, and keys that exclude each other
@@ -81,7 +82,7 @@ class Validator {
   /// single, here and below: the component as a spec with a single program.
   void check_keys_and_role(std::size_t index, const LoadedSpec& single);
   /// Checks the use of {port} in the command; {port} is the port that dlrun reserves for a service.
-  /// Refuses the argument that separates components.
+  /// Refuses the argument '+++', which separates the components in the command line of lead.
   void check_command_and_port(std::size_t index, const LoadedSpec& single);
   /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
   /// use one checkpoint folder.
@@ -122,14 +123,14 @@ class Validator {
   void check_webhook();
   /// Warns of variables in environment.vars that are named like secrets.
   void warn_of_secret_variables();
-  /// Checks the name of a secret that lead reads. secret_in_words: the description of the secret
-  /// for messages, such as "the address".
+  /// Checks the name of the variable that holds a secret. secret_in_words: the description of the
+  /// secret for messages, such as "the address".
   void check_secret_name(std::string_view key, const std::string& name,
                          std::string_view secret_in_words);
   void check_track();
   void check_idle_gpu();
-  /// Checks the entry `fabric` of health.preflight. measures_all_reduce: health.preflight has nccl
-  /// or gloo, too. has_rccl: health.preflight has rccl, too.
+  /// Checks the entry `fabric` of health.preflight. measures_all_reduce: health.preflight also has
+  /// nccl or gloo. has_rccl: health.preflight also has rccl.
   void check_fabric(bool measures_all_reduce, bool has_rccl);
   void check_spare_nodes();
   void check_known_bad();
@@ -151,6 +152,8 @@ class Validator {
   void warn_of_unused_checkpoint_keys();
   /// Warns about a word with a variable of the job, such as $TMPDIR/data, that no shell expands.
   void check_variables_in_command();
+  /// Warns about torchrun under a preset that sets the variables of PyTorch's ranks.
+  void warn_of_torchrun();
   void check_train_backend();
   /// Checks the keys of the network, the learning rate, the optimizer, local steps, the precision
   /// and CUDA graphs, and checkpoint.resume.
@@ -165,7 +168,7 @@ class Validator {
   const SiteProfile& site_;
   const Preset& preset_;
   const std::string& file_;
-  const std::set<std::string, std::less<>>&refused_, &misspelt_;
+  const std::set<std::string, std::less<>>&refused_, &correct_spellings_;
   /// The origin of findings about keys that the spec does not set.
   Origin fallback_origin_{Origin::Kind::kFile, file_, 0, 0};
   std::vector<Diagnostic> findings_;

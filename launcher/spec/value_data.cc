@@ -33,7 +33,7 @@ void StageList::set(const ValueReader& in, Access<std::vector<StagedData>> membe
 
 ValueJson StageList::schema(const KeyRow&) {
   using namespace schema_parts;
-  return list_of_maps({{"from", scalar(kPrintable)},
+  return list_of_maps({{"from", scalar(kPrintablePattern)},
                        {"to", any_of({text(kNodePathPattern), variable()})},
                        {"unpack", any_of({ValueJson{{"type", "boolean"}}, variable()})}},
                       ValueJson::array({"from", "to"}));
@@ -64,11 +64,11 @@ void OutputList::set(const ValueReader& in, Access<std::vector<OutputCopy>> memb
 
 ValueJson OutputList::schema(const KeyRow&) {
   using namespace schema_parts;
-  const ValueJson time = any_of({whole_number(10, 0), text(kDurationPattern), variable()});
+  const ValueJson duration = any_of({whole_number(10, 0), text(kDurationPattern), variable()});
   return list_of_maps({{"from", any_of({text(kNodePathPattern), variable()})},
-                       {"to", scalar(kPrintable)},
-                       {"every", time},
-                       {"limit", time}},
+                       {"to", scalar(kPrintablePattern)},
+                       {"every", duration},
+                       {"limit", duration}},
                       ValueJson::array({"from", "to"}));
 }
 
@@ -78,14 +78,14 @@ std::string OutputList::description(const KeyRow&) {
 
 MaybeText OutputList::yaml(const std::vector<OutputCopy>& value) {
   if (value.empty()) return std::nullopt;
-  const auto time = [](std::string_view name, const std::optional<std::int64_t>& seconds) {
+  const auto duration = [](std::string_view name, const std::optional<std::int64_t>& seconds) {
     return seconds ? fmt::format(", \"{}\": {}s", name, *seconds) : std::string();
   };
   std::string all = "[";
   for (const OutputCopy& one : value) {
     all += fmt::format("{}{{\"from\": {}, \"to\": {}{}{}}}", all.size() == 1 ? "" : ", ",
-                       quoted_yaml(one.from), quoted_yaml(one.to), time("every", one.every_s),
-                       time("limit", one.limit_s));
+                       quoted_yaml(one.from), quoted_yaml(one.to), duration("every", one.every_s),
+                       duration("limit", one.limit_s));
   }
   return all + "]";
 }

@@ -83,7 +83,7 @@ std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec) {
 
 std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec) {
   return visit_type(row, [&](auto type, auto member) -> MaybeText {
-    if constexpr (decltype(type)::kTraits.has_entries) {
+    if constexpr (decltype(type)::kTraits.has_settable_entries) {
       return std::nullopt;
     } else {
       return decltype(type)::yaml(value_of(member, spec));
@@ -93,7 +93,7 @@ std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec) {
 
 NamedValues entries_yaml(const KeyRow& row, const JobSpec& spec) {
   return visit_type(row, [&](auto type, auto member) -> NamedValues {
-    if constexpr (decltype(type)::kTraits.has_entries) {
+    if constexpr (decltype(type)::kTraits.has_settable_entries) {
       return decltype(type)::entries(value_of(member, spec));
     } else {
       return {};
@@ -119,7 +119,7 @@ void set_map_entry(SpecBuilder& builder, const YamlDocument& document, const Spe
   key.column = 1 - source.column_shift;
   const ValueReader in{builder, {document, source}, row, node};
   visit_type(row, [&](auto type, auto member) {
-    if constexpr (decltype(type)::kTraits.has_entries) {
+    if constexpr (decltype(type)::kTraits.has_settable_entries) {
       decltype(type)::set_entry(in, member, key, name, node);
     } else {
       refuse_entry_of(builder, source, row);

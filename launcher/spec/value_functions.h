@@ -14,15 +14,15 @@ namespace dlrun {
 
 /// Facts about all values of one type.
 struct ValueTraits {
-  bool is_text = false;          ///< a value is text even if it looks like a number
-  bool is_switch = false;        ///< true and false are the only values
-  bool is_number = false;        ///< a sweep can draw values from a range
-  bool is_whole = false;         ///< whole numbers only
-  bool is_map = false;           ///< a map whose names the user chooses
-  bool has_entries = false;      ///< a map in which --set can set one entry: KEY.NAME=VALUE
-  std::string_view limits = {};  ///< the limits of the type, as text for people
-  /// If a spec may give the value as a map or a list of maps: what users write for the whole value
-  /// after `--set KEY=`, such as "TYPE:COUNT". Otherwise empty.
+  bool is_text = false;               ///< a value is text even if it looks like a number
+  bool is_switch = false;             ///< true and false are the only values
+  bool is_number = false;             ///< a sweep can draw values from a range
+  bool is_whole = false;              ///< whole numbers only
+  bool is_map = false;                ///< a map whose names the user chooses
+  bool has_settable_entries = false;  ///< a map in which --set can set one entry: KEY.NAME=VALUE
+  std::string_view limits = {};       ///< the limits of the type, as text for people
+  /// The form of the whole value after `--set KEY=`, such as "TYPE:COUNT". The error about --set
+  /// KEY.NAME=VALUE shows this form. Empty: the error shows KEY=VALUE instead.
   std::string_view set_form = {};
 };
 
@@ -35,7 +35,7 @@ struct ValueTraits {
 [[nodiscard]] nlohmann::ordered_json value_schema(const KeyRow& row);
 
 /// Returns the value as one line of YAML; nullopt if the value is not set, or if the key is a map
-/// whose entries --set can set (has_entries).
+/// whose entries --set can set (has_settable_entries).
 [[nodiscard]] std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec);
 
 /// Returns the names and the YAML of the values in a map whose entries --set can set; nothing for

@@ -49,7 +49,7 @@ void TextList::set(const ValueReader& in, Access<std::vector<std::string>> membe
   bool is_fine = true;
   if (in.node.kind == YamlNode::Kind::kScalar && is_launch_command(in.row)) {
     return in.refuse({Errc::kInvalid,
-                      "expected a list of words, such as [python, -u, train.py]; for a shell's "
+                      "expected a list of words, such as [python, -u, train.py]; for a shell "
                       "line write [bash, -c, '...']"});
   }
   const auto add = [&](const YamlNode& item) {
@@ -69,7 +69,7 @@ void TextList::set(const ValueReader& in, Access<std::vector<std::string>> membe
   if (is_launch_command(in.row) && is_fine && (words.empty() || words[0].empty()))
     return in.refuse({Errc::kInvalid, "names no program"});
   if (!is_fine) return;
-  // A missing script is reported at its word.
+  // A later check reports a missing script at the position of its word.
   for (std::size_t i = 0; is_launch_command(in.row) && i < in.node.items.size(); ++i)
     in.record_origin_of_item(i, in.layer.document.at(in.node.items[i]));
   in.put(member, Result<std::vector<std::string>>(std::move(words)));
@@ -111,8 +111,8 @@ ValueJson Mounts::schema(const KeyRow&) {
   const ValueJson flag = scalar("^[A-Za-z0-9=_-]+$");
   const ValueJson map{{"type", "object"},
                       {"properties",
-                       {{"source", scalar(kPrintable)},
-                        {"target", scalar(kPrintable)},
+                       {{"source", scalar(kPrintablePattern)},
+                        {"target", scalar(kPrintablePattern)},
                         {"flags", any_of({list_of(flag), flag})}}},
                       {"required", {"source"}},
                       {"additionalProperties", false}};
@@ -145,7 +145,7 @@ void Secrets::set(const ValueReader& in, Access<std::vector<SecretSource>> membe
 ValueJson Secrets::schema(const KeyRow&) {
   const ValueJson name = text(variable_name_pattern());
   const ValueJson map{{"type", "object"},
-                      {"properties", {{"name", name}, {"file", scalar(kPrintable)}}},
+                      {"properties", {{"name", name}, {"file", scalar(kPrintablePattern)}}},
                       {"required", {"name", "file"}},
                       {"additionalProperties", false}};
   return list_of(any_of({name, map}));
@@ -223,7 +223,7 @@ void Checks::set(const ValueReader& in, Access<std::vector<PreflightCheck>> memb
 
 ValueJson Checks::schema(const KeyRow& row) {
   const ValueJson map{{"type", "object"},
-                      {"properties", {{"run", scalar(kPrintable)}}},
+                      {"properties", {{"run", scalar(kPrintablePattern)}}},
                       {"required", {"run"}},
                       {"additionalProperties", false}};
   const ValueJson item = any_of({schema_of_format(row), map});
@@ -269,8 +269,9 @@ std::string SweptKeys::description(const KeyRow&) {
 
 namespace {
 
-/// Returns `min` or `max` of a range as YAML. For a program parameter, a range without a decimal
-/// point in its limits allows only whole numbers. Other ranges therefore get limits such as "1.0".
+/// Returns `min` or `max` of a range as YAML. If the limits of a program parameter have no decimal
+/// point, a sweep draws only whole numbers. For a range of other numbers, this function therefore
+/// writes the limit 1 as "1.0".
 [[nodiscard]] std::string range_limit(const SweptKey& key, double limit) {
   std::string text = fmt::format("{}", limit);
   if (!key.range->is_whole && is_program_parameter(key.key) && parse_int(text)) text += ".0";

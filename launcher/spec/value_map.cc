@@ -66,11 +66,11 @@ constexpr std::array<RefusedOption, 14> kRefusedSrunOptions{{
 
 /// Returns the reason why the map of options `row` cannot have this option; empty if it can.
 [[nodiscard]] std::string why_not_option(const KeyRow& row, std::string_view name) {
-  const bool fine = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
-                    std::all_of(name.begin(), name.end(), [](char c) {
-                      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-                    });
-  if (!fine)
+  const bool is_long_name = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
+                            std::all_of(name.begin(), name.end(), [](char c) {
+                              return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+                            });
+  if (!is_long_name)
     return "is not the long name of an option: small letters, digits and '-', without the leading "
            "dashes";
   const bool is_srun = row.option.target == KeyTarget::kSrun;
@@ -123,7 +123,8 @@ void refuse_entry(const ValueReader& in, std::string_view name, const YamlNode& 
 }
 
 /// Reads an option from the node of its value. The option has no value if the node is null or true.
-/// Returns nullopt for false, which removes the option, and after reporting a problem.
+/// Returns nullopt for false, which removes the option. If the value is invalid, reports a problem
+/// and returns nullopt.
 [[nodiscard]] std::optional<SlurmOption> option_of(const ValueReader& in, std::string_view name,
                                                    const YamlNode& value) {
   const std::string path = in.entry_key(name);
@@ -236,10 +237,10 @@ ValueJson Options::schema(const KeyRow& row) {
   ValueJson refused = ValueJson::array();
   for (std::string_view name : refused_option_names(row)) refused.push_back(name);
   const ValueJson word{{"type", {"string", "number", "boolean", "null"}}};
-  return {
-      {"type", "object"},
-      {"propertyNames", {{"pattern", kOptionName}, {"not", {{"enum", refused}}}}},
-      {"additionalProperties", any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
+  return {{"type", "object"},
+          {"propertyNames", {{"pattern", kOptionNamePattern}, {"not", {{"enum", refused}}}}},
+          {"additionalProperties",
+           any_of({word, {{"type", "array"}, {"items", scalar(kPrintablePattern)}}})}};
 }
 
 std::string Options::description(const KeyRow&) {

@@ -83,7 +83,7 @@ struct ValueReader {
     if (is_fine) put(member, Result<std::vector<Item>>(std::move(found)));
   }
 
-  /// Records the place of an item of a list, unless a stronger layer has an item with this index.
+  /// Records the origin of a list's item, unless a stronger layer has an item with this index.
   void record_origin_of_item(std::size_t index, const YamlNode& at) const;
 
   /// Returns the key of a map's entry: environment.vars.NAME.
@@ -111,8 +111,8 @@ struct ValueReader {
 
  private:
   void refuse_kind(std::string_view expected) const;
-  /// Reports an item's error. Does not show the line if the code is kRefused: read_download() fails
-  /// with it for a url with a user or a password.
+  /// Reports an item's error. Does not show the line if the error's code is kRefused, the code of
+  /// read_download() for a url with a user or a password.
   void refuse_item(const Error& why, const YamlNode& at) const;
 };
 

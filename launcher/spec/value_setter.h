@@ -18,8 +18,8 @@ inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
     "BASH_ARGC",     "BASH_ARGV",   "BASH_ALIASES", "BASH_CMDS",   "PIPESTATUS",
     "SHLVL",         "BASH_REMATCH"};
 
-/// Variables whose names start with SLURM_ and one of these texts. srun and the ranks read them to
-/// learn which job, step and task they belong to; a spec must not set them.
+/// A spec must not set a variable whose name starts with SLURM_ and one of these texts: srun and
+/// the ranks read such variables to learn which job, step and task they belong to.
 inline constexpr std::array<std::string_view, 15> kPrefixesOfJobVariables{
     "ARRAY_", "GTIDS",  "HET_",   "JOB",   "LAUNCH_", "LOCALID", "NNODES", "NODE",
     "NPROCS", "NTASKS", "PROCID", "SRUN_", "STEP",    "SUBMIT_", "TASK"};
@@ -29,7 +29,7 @@ void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSou
                const KeyRow& row, const YamlNode& node);
 
 /// Sets one entry of a map with arbitrary names (environment.vars, slurm, launch.srun), for example
-/// for --set environment.vars.NAME=VALUE. Reports an error if the key of row has no entries.
+/// for --set environment.vars.NAME=VALUE. Reports an error if row's key is not such a map.
 void set_map_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                    const KeyRow& row, const YamlNode& node, std::string_view name);
 

@@ -179,8 +179,8 @@ Result<std::int64_t> parse_age(std::string_view text) {
     return fail(Errc::kUsage, "'{}' is longer than the longest age, 3650d or 520w",
                 printable(text));
   };
-  const bool has_digit_first = !text.empty() && text.front() >= '0' && text.front() <= '9';
-  if (!has_digit_first || parse_int(text)) return refuse();
+  const bool starts_with_digit = !text.empty() && text.front() >= '0' && text.front() <= '9';
+  if (!starts_with_digit || parse_int(text)) return refuse();
   if (text.ends_with('w')) {
     constexpr std::int64_t kMostWeeks = 520;
     const auto weeks = parse_digits(text.substr(0, text.size() - 1));

@@ -20,8 +20,8 @@ namespace dlrun {
 /// Formats a time limit as Slurm does: HH:MM:SS, or D-HH:MM:SS from one day on.
 [[nodiscard]] std::string format_time_limit(std::int64_t seconds);
 
-/// Parses a duration and returns seconds. Accepts a number without a unit, which is in seconds, and
-/// dlrun's forms. Fails with kInvalid above 10 years.
+/// Parses a duration and returns seconds. Accepts dlrun's forms (90s, 10m, 1h30m, 2d), and a number
+/// alone, which is in seconds. Fails with kInvalid above 10 years.
 [[nodiscard]] Result<std::int64_t> parse_duration(std::string_view text);
 
 /// Parses the age of a run, such as 30d, 12h or 2w, and returns seconds. The unit is required,
@@ -47,7 +47,7 @@ namespace dlrun {
 [[nodiscard]] std::string format_gpus(const Gpus& gpus);
 
 /// Returns the number of GPUs per node that a gres text requests, such as "gpu:4" or
-/// "gpu:a100:4,shard:2"; 0 if it names none. "gpu" without a number is one GPU.
+/// "gpu:a100:4,shard:2"; 0 if it requests none. "gpu" without a number is one GPU.
 [[nodiscard]] std::int64_t gpus_in_gres(std::string_view gres);
 
 /// Parses an interval between checkpoints. Returns the number of steps for "500 steps", and 0 for

@@ -11,7 +11,7 @@
 //   description(row)        the description of the type, for people
 //   option_text(value)      the value as the text of an option; nullopt: the value has no such text
 //   yaml(value)             the value as one line of YAML; nullopt: the value is not set
-// A map with entries (kTraits.has_entries) has entries(value) instead of yaml(), and
+// A map with entries (kTraits.has_settable_entries) has entries(value) instead of yaml(), and
 // set_entry(in, member, name_node, name, value), which sets one entry.
 
 #include <optional>
@@ -194,7 +194,7 @@ struct ValueType<std::vector<ComponentSpec>> : StructuredValue<std::vector<Compo
 
 template <>
 struct ValueType<NamedValues> : StructuredValue<NamedValues> {
-  static constexpr ValueTraits kTraits{.is_map = true, .has_entries = true};
+  static constexpr ValueTraits kTraits{.is_map = true, .has_settable_entries = true};
   static void set(const ValueReader& in, Access<NamedValues> member);
   static void set_entry(const ValueReader& in, Access<NamedValues> member,
                         const YamlNode& name_node, std::string_view name, const YamlNode& value);
@@ -205,7 +205,7 @@ struct ValueType<NamedValues> : StructuredValue<NamedValues> {
 
 template <>
 struct ValueType<std::vector<SlurmOption>> : StructuredValue<std::vector<SlurmOption>> {
-  static constexpr ValueTraits kTraits{.is_map = true, .has_entries = true};
+  static constexpr ValueTraits kTraits{.is_map = true, .has_settable_entries = true};
   static void set(const ValueReader& in, Access<std::vector<SlurmOption>> member);
   static void set_entry(const ValueReader& in, Access<std::vector<SlurmOption>> member,
                         const YamlNode& name_node, std::string_view name, const YamlNode& value);

@@ -29,6 +29,7 @@ struct Refusal {
   YamlProblem problem;
 };
 
+/// Throws the problem, if there is one.
 void require(tl::expected<void, YamlProblem> fine) {
   if (!fine) throw Refusal{std::move(fine.error())};
 }
@@ -77,7 +78,7 @@ class EventReader final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     const auto at = at_mark(mark);
-    if (++documents_ == 1) return require(source_.check_directives(at));
+    if (++document_count_ == 1) return require(source_.check_directives(at));
     throw Refusal{yaml_problem(
         source_.place(at), source_.is_document_start(at)
                                ? "a second YAML document; one file holds one document"
@@ -152,9 +153,10 @@ class EventReader final : public YAML::EventHandler {
   [[nodiscard]] YamlProblem problem_of(const YAML::Exception& error);
   [[nodiscard]] std::optional<YamlProblem> problem_of_collection(const std::string& message,
                                                                  const YamlPlace& where) const;
-  /// Returns the problem of a line whose first key yaml-cpp refuses because of the previous line:
-  /// the previous line holds a key and a value already, or a key and a value without a space
-  /// between them. at: the refused key, or its ':'. Returns nullopt for any other problem.
+  /// Returns the problem of a line whose first key yaml-cpp refuses because of the previous line.
+  /// Either that line is a complete "key: value" and this line is indented further, or that line
+  /// lacks the space after its ':' ("key:value"). at: the refused key, or its ':'. Returns nullopt
+  /// for any other problem.
   [[nodiscard]] std::optional<YamlProblem> problem_of_line_before(const YamlSource::Position& at);
   /// Returns the problem of a line whose first key, at this position, has an indentation between
   /// those of the lines above. Returns nullopt for any other problem.
@@ -166,7 +168,7 @@ class EventReader final : public YAML::EventHandler {
     bool is_map, is_in_brackets;
     YamlSource::Position begin;  ///< the place of its first item or key, or of its bracket
     YamlSource::Position key;    ///< the place of a map's newest key
-    std::size_t children{};      ///< number of keys and values, or of items
+    std::size_t child_count{};   ///< number of keys and values, or of items
   };
 
   /// Returns the position of an event's mark, and records the event in text_.
@@ -180,7 +182,7 @@ class EventReader final : public YAML::EventHandler {
   }
   /// Returns true if the next node is a key of a map or an item of a sequence.
   [[nodiscard]] bool is_key_or_item() const {
-    return !levels_.empty() && (!levels_.back().is_map || levels_.back().children % 2 == 0);
+    return !levels_.empty() && (!levels_.back().is_map || levels_.back().child_count % 2 == 0);
   }
   [[nodiscard]] bool is_value() const { return !levels_.empty() && !is_key_or_item(); }
   [[nodiscard]] YamlNode node_at(YamlNode::Kind kind, const YamlSource::Position& at) const {
@@ -196,8 +198,8 @@ class EventReader final : public YAML::EventHandler {
   void count_child(const YamlSource::Position& at) {
     if (levels_.empty()) return;
     Level& level = levels_.back();
-    if (level.is_map && level.children % 2 == 0) level.key = at;
-    ++level.children;
+    if (level.is_map && level.child_count % 2 == 0) level.key = at;
+    ++level.child_count;
   }
   /// Returns the place of a node that is written in the text, and counts the node. Refuses a node
   /// that is indented by a tab, or not indented more than its key. is_list: the node is a list
@@ -256,8 +258,8 @@ class EventReader final : public YAML::EventHandler {
       throw Refusal{yaml_problem(source_.place(at),
                                  "\\' is no escape in a text in double quotes; write ' alone")};
     }
-    if (quoted.last_breaks < 2) return;
-    const std::size_t breaks = quoted.last_breaks - 1;  // the first line break is folded
+    if (quoted.breaks_before_end < 2) return;
+    const std::size_t breaks = quoted.breaks_before_end - 1;  // the first line break is folded
     constexpr std::size_t kKeptAfterEscape = 2;
     if (quoted.ends_with_escape) {
       value.append(breaks - std::min(breaks, kKeptAfterEscape), '\n');
@@ -308,7 +310,7 @@ class EventReader final : public YAML::EventHandler {
       const Level& level = levels_.back();
       if (!level.is_map) {
         at = source_.past_dash_before(mark, level.begin.column()).value_or(mark);
-      } else if (level.children % 2 == 1) {
+      } else if (level.child_count % 2 == 1) {
         at = source_.past_key(level.key).value_or(mark);
       }
     }
@@ -322,7 +324,9 @@ class EventReader final : public YAML::EventHandler {
     const auto at = begin_node(mark, is_list);
     const bool brackets = style == YAML::EmitterStyle::Flow || is_in_brackets();
     require(tree_.open(node_at(kind, at), anchor, given_tag(tag, at)));
-    // An anchor or tag on the same line as a key belongs to the key.
+    // If the map's first key is on the line of the anchor or tag, as in "&a x: 1", the anchor or
+    // tag belongs to that key, not to the map. In "k: &a" with the map on the next lines, it
+    // belongs to the map.
     const auto content = source_.past_properties(at);
     const bool belongs_to_key = !brackets && content.line == at.line;
     levels_.push_back(
@@ -337,7 +341,7 @@ class EventReader final : public YAML::EventHandler {
   MeteredText& text_;
   YamlTree& tree_;
   std::vector<Level> levels_;
-  int documents_ = 0;
+  int document_count_ = 0;
 };
 
 /// A message of yaml-cpp, and the message that replaces it.
@@ -397,7 +401,7 @@ const std::array kWordings{
     Wording{YAML::ErrorMsg::REPEATED_TAG_DIRECTIVE, "a second %TAG directive for the same handle"},
 };
 
-/// Returns the problem of a list or a map that is not closed or not continued correctly; nothing
+/// Returns the problem of a list or a map that is not closed or not continued correctly; nullopt
 /// for any other error.
 std::optional<YamlProblem> EventReader::problem_of_collection(const std::string& message,
                                                               const YamlPlace& where) const {
@@ -440,8 +444,8 @@ std::optional<YamlProblem> EventReader::problem_of_indentation(const YamlSource:
       !source_.past_key(at))
     return std::nullopt;
   const Level& level = levels_.back();
-  // The least indented key above that is indented further than this one: of the map that this key
-  // may belong to.
+  // Among the keys above that are indented further than this key: the least indented one. This key
+  // may belong to the same map.
   std::optional<YamlSource::Position> nearest_key;
   for (auto above = source_.first_word_before(at); above && above->line >= level.begin.line;
        above = source_.first_word_before(*above)) {
@@ -474,7 +478,7 @@ std::optional<YamlProblem> EventReader::problem_of_line_before(const YamlSource:
                     before->line + 1));
   }
   auto problem = problem_of_missing_space(*before);
-  // Users who omit a space often omit it in several lines; the first one is reported.
+  // A user who omits a space often omits it in several lines; the first of these lines is reported.
   for (auto above = source_.first_word_before(*before);
        problem && above && above->column() == before->column();
        above = source_.first_word_before(*above)) {

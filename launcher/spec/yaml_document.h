@@ -16,8 +16,8 @@ using YamlId = std::uint32_t;
 struct YamlNode {
   enum class Kind { kNull, kScalar, kSequence, kMap };
   Kind kind = Kind::kNull;
-  bool is_plain = false;  ///< a scalar without quotes and tag
-  int line = 0, column = 0;
+  bool is_plain = false;      ///< a scalar without quotes and without a tag
+  int line = 0, column = 0;   ///< counted from 1; columns are characters
   std::string text;           ///< a scalar's value; for kNull the written text ("", "~", "null")
   std::vector<YamlId> items;  ///< a sequence's items; a map's keys and values, alternating
 };
@@ -52,9 +52,9 @@ struct YamlLimits {
 ///
 /// Refuses broken syntax, tags other than !!str, !!seq and !!map, a second document, an alias
 /// inside its own anchor, and any text that exceeds the limits. Also refuses a value that holds
-/// more than 2 * limits.nodes of '[', '{' and ',': yaml-cpp 0.7 reads a list or map in brackets to
-/// its end before its first event, and needs 241 MiB for 1 MiB of "[". With the default limits,
-/// every text needs less than a second and 128 MiB (worst found: 0.2 s and 92 MiB).
+/// more than 2 * limits.nodes of '[', '{' and ',': yaml-cpp 0.7 reads a whole list or map in
+/// brackets before it sends an event about it, and needs 241 MiB for 1 MiB of "[". With the default
+/// limits, every text needs less than a second and 128 MiB (worst found: 0.2 s and 92 MiB).
 [[nodiscard]] tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
                                                                  const YamlLimits& limits = {});
 

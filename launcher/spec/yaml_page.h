@@ -15,7 +15,7 @@ class YamlPage {
  public:
   void begin_section(std::string_view key) { text_ += fmt::format("\n{}:\n", key); }
   /// Adds a line. The comment must be one line of printable text.
-  void row(std::string_view text, std::string_view comment = "") {
+  void add_line(std::string_view text, std::string_view comment = "") {
     text_ += comment.empty() ? std::string(text)
                              : fmt::format("{:<{}}# {}", text,
                                            std::max(kCommentColumn, text.size() + 2), comment);

@@ -11,11 +11,12 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr std::string_view kNextLine = "\xC2\x85";  ///< U+0085, a line break in YAML 1.1
+constexpr std::string_view kNextLineCharacter = "\xC2\x85";  ///< U+0085, a line break in YAML 1.1
 /// Stands for a '?' inside words while yaml-cpp reads the text, because yaml-cpp would take that
-/// '?' for an indicator. No UTF-8 text and no escape has this byte.
+/// '?' for an indicator. No UTF-8 text has this byte, and no escape produces it.
 constexpr char kQuestionSubstitute = '\xF9';
-constexpr std::size_t kIndexBlockBytes = 256;  ///< bytes per item of continuation_bytes_
+/// The size of a block of text; continuation_counts_ has one count for each block.
+constexpr std::size_t kIndexBlockBytes = 256;
 
 [[nodiscard]] bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
@@ -32,7 +33,8 @@ constexpr std::size_t kIndexBlockBytes = 256;  ///< bytes per item of continuati
     return !is_control(character[0]) || character[0] == '\t' || character[0] == '\n' ||
            character[0] == '\r';
   }
-  if (character.size() == 2) return byte(0) != 0xC2 || byte(1) >= 0xA0 || character == kNextLine;
+  if (character.size() == 2)
+    return byte(0) != 0xC2 || byte(1) >= 0xA0 || character == kNextLineCharacter;
   return character != "\xEF\xBF\xBE" && character != "\xEF\xBF\xBF";
 }
 
@@ -95,7 +97,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
     }
     i += length;
     if (c == '\r' && text.substr(i).starts_with('\n')) continue;
-    if (c == '\r' || character == kNextLine) {
+    if (c == '\r' || character == kNextLineCharacter) {
       prepared += '\n';
     } else if (c == '?' && is_among_words(prepared)) {
       prepared += kQuestionSubstitute;
@@ -109,7 +111,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
   if (!is_ascii) {
     std::size_t seen = 0;
     for (std::size_t i = 0; i < prepared.size(); ++i) {
-      if (i % kIndexBlockBytes == 0) source.continuation_bytes_.push_back(seen);
+      if (i % kIndexBlockBytes == 0) source.continuation_counts_.push_back(seen);
       if (continues_character(prepared[i])) ++seen;
     }
   }
@@ -158,14 +160,14 @@ YamlSource::Position YamlSource::position_of_mark(int offset, int line, int colu
 
 YamlPlace YamlSource::place(const Position& at) const {
   const auto continuation_bytes_before = [&](std::size_t offset) {
-    const std::size_t block = std::min(offset / kIndexBlockBytes, continuation_bytes_.size() - 1);
-    return continuation_bytes_[block] +
+    const std::size_t block = std::min(offset / kIndexBlockBytes, continuation_counts_.size() - 1);
+    return continuation_counts_[block] +
            static_cast<std::size_t>(std::count_if(
                text_.begin() + static_cast<std::ptrdiff_t>(block * kIndexBlockBytes),
                text_.begin() + static_cast<std::ptrdiff_t>(offset), continues_character));
   };
   std::size_t column = at.column();
-  if (!continuation_bytes_.empty())
+  if (!continuation_counts_.empty())
     column -= continuation_bytes_before(at.offset) - continuation_bytes_before(at.line_start);
   return {at.line + 1, static_cast<int>(column) + 1};
 }
@@ -284,7 +286,7 @@ std::optional<YamlSource::Quoted> YamlSource::quoted(const Position& at) const {
   const std::string_view content = std::string_view(text_).substr(begin, end - begin);
   const std::size_t words_end = content.find_last_not_of(" \t\n") + 1;  // 0 for white space alone
   result.ends_with_escape = begin + words_end <= escape_end && escape_end > begin;
-  result.last_breaks = static_cast<std::size_t>(
+  result.breaks_before_end = static_cast<std::size_t>(
       std::count(content.begin() + static_cast<std::ptrdiff_t>(words_end), content.end(), '\n'));
   return result;
 }
@@ -292,20 +294,20 @@ std::optional<YamlSource::Quoted> YamlSource::quoted(const Position& at) const {
 std::optional<YamlSource::Position> YamlSource::past_key(Position at) const {
   at = past_properties(at);
   std::size_t end = at.offset;
-  const auto is_inside = [&] { return end < text_.size() && text_[end] != '\n'; };
-  if (!is_inside()) return std::nullopt;
+  const auto is_in_line = [&] { return end < text_.size() && text_[end] != '\n'; };
+  if (!is_in_line()) return std::nullopt;
   if (std::string_view("[{?|>").find(text_[end]) != std::string_view::npos) return std::nullopt;
   if (const auto in_quotes = quoted(at)) {
     end = std::min(in_quotes->end + 1, text_.size());
-    while (is_inside() && is_blank(text_[end])) ++end;
-    if (!is_inside() || text_[end] != ':') return std::nullopt;
+    while (is_in_line() && is_blank(text_[end])) ++end;
+    if (!is_in_line() || text_[end] != ':') return std::nullopt;
   } else {
     const auto is_colon = [&] {
       const bool is_last = end + 1 >= text_.size();
       return text_[end] == ':' && (is_last || is_blank(text_[end + 1]) || text_[end + 1] == '\n');
     };
-    while (is_inside() && !is_colon()) ++end;
-    if (!is_inside()) return std::nullopt;
+    while (is_in_line() && !is_colon()) ++end;
+    if (!is_in_line()) return std::nullopt;
   }
   return Position{end + 1, at.line_start, at.line};
 }

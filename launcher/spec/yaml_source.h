@@ -30,11 +30,12 @@ class YamlSource {
   };
   /// Facts about a text in quotes, as it is written in the file.
   struct Quoted {
-    std::size_t end = 0;            ///< the offset of the closing quote, or of the end of the text
-    bool has_end = false;           ///< the closing quote exists
-    bool has_bad_escape = false;    ///< \', which YAML does not have in double quotes
-    bool ends_with_escape = false;  ///< an escape precedes the last line breaks
-    std::size_t last_breaks = 0;    ///< line breaks just before the closing quote
+    std::size_t end = 0;          ///< the offset of the closing quote, or of the end of the text
+    bool has_end = false;         ///< the closing quote exists
+    bool has_bad_escape = false;  ///< \', which YAML does not have in double quotes
+    /// Number of line breaks between the last word and the closing quote.
+    std::size_t breaks_before_end = 0;
+    bool ends_with_escape = false;  ///< the last word ends with an escape
   };
 
   /// Prepares a text. Fails if the text is not UTF-8 or holds a character that YAML does not allow,
@@ -43,7 +44,8 @@ class YamlSource {
 
   /// Returns the text for the parser.
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Converts a value or name from the parser back to the characters of the file.
+  /// Converts a value, or the name of an anchor or tag, from the parser back to the characters of
+  /// the file.
   [[nodiscard]] std::string restored(std::string value) const;
 
   /// Returns the position of one of the parser's marks.
@@ -59,16 +61,16 @@ class YamlSource {
   [[nodiscard]] bool is_document_start(const Position& at) const;
 
   /// Returns the first tab in the margin of the line of `at`, if the tab precedes this position.
-  /// The margin is the white space before the first word. It includes a '-' or '?' that starts an
-  /// item or a key.
+  /// The margin is the part of a line before its first word: white space, and any '-' or '?' that
+  /// starts an item or a key.
   [[nodiscard]] std::optional<Position> tab_before(const Position& at);
   /// Returns true if only the margin precedes `at` on its line.
   [[nodiscard]] bool is_first_on_line(const Position& at);
 
   /// Returns the position of the first word of the line of `at`, after the margin.
   [[nodiscard]] Position first_word(const Position& at);
-  /// Returns the first word of the last line before `at` that is neither blank nor only a comment;
-  /// nullopt if there is no such line.
+  /// Searches backwards from `at` for a line that is neither blank nor only a comment. Returns the
+  /// position of its first word; nullopt if there is no such line.
   [[nodiscard]] std::optional<Position> first_word_before(Position at);
   /// Returns the text from this position to the end of its line.
   [[nodiscard]] std::string_view rest_of_line(const Position& at) const;
@@ -90,23 +92,24 @@ class YamlSource {
   [[nodiscard]] std::optional<Position> past_dash_before(const Position& at,
                                                          std::size_t column) const;
 
-  /// Fails if a directive before this position is neither %TAG nor %YAML 1.1 or 1.2, or if no '---'
+  /// Fails if a directive before the document is not %TAG, %YAML 1.1 or %YAML 1.2, or if no '---'
   /// follows the directives.
   [[nodiscard]] tl::expected<void, YamlProblem> check_directives(const Position& document) const;
-  /// Returns the last line that starts with '%'; nothing if there is none.
+  /// Returns the last line that starts with '%'; nullopt if there is none.
   [[nodiscard]] std::optional<Position> last_directive() const;
 
  private:
-  /// The start of a line, up to its first word; see tab_before().
+  /// The margin of a line; see tab_before().
   struct Margin {
     std::size_t line_start = std::string::npos;
     std::size_t end = 0;                  ///< the offset of the first word
     std::size_t tab = std::string::npos;  ///< the offset of the first tab
   };
 
-  /// Removes a last line that consists of spaces only, if it has as many spaces as the line before
-  /// it has at its start. yaml-cpp 0.7 would read these spaces as text of a '>' block.
+  /// Removes the last line if it consists of spaces only and is as long as the indentation of the
+  /// line before. yaml-cpp 0.7 would read these spaces as text of a '>' block.
   void drop_last_indentation();
+  /// Returns the end of the anchor or tag at this offset.
   [[nodiscard]] std::size_t end_of_property(std::size_t offset) const;
   /// Returns the offset after white space, line breaks and comments.
   [[nodiscard]] std::size_t past_space(std::size_t offset) const;
@@ -118,7 +121,7 @@ class YamlSource {
   /// text_ has substitutes for some '?'. restored() turns them back.
   bool has_question_substitutes_ = false;
   /// The number of UTF-8 continuation bytes before each block of text_; empty if text_ is ASCII.
-  std::vector<std::size_t> continuation_bytes_;
+  std::vector<std::size_t> continuation_counts_;
   /// A cache of the margin that margin() found most recently, because a long line can hold many
   /// nodes.
   Margin margin_;

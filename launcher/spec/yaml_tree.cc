@@ -31,9 +31,9 @@ YamlProblem problem_that_shows_text(YamlPlace where, std::string message) {
 }
 
 YamlTree::YamlTree(const YamlLimits& limits, std::size_t bytes) : limits_(limits) {
-  const std::size_t most = std::min(limits.nodes, bytes / 2 + 1);
-  nodes_.reserve(most);
-  extents_.reserve(most);
+  const std::size_t capacity = std::min(limits.nodes, bytes / 2 + 1);
+  nodes_.reserve(capacity);
+  extents_.reserve(capacity);
 }
 
 tl::expected<void, YamlProblem> YamlTree::add(YamlNode node, Anchor anchor, std::string_view tag) {
@@ -65,7 +65,7 @@ tl::expected<void, YamlProblem> YamlTree::add_alias(Anchor anchor, std::string_v
     return tl::unexpected(problem_that_shows_text(
         where, fmt::format("alias '*{}' has no anchor '&{}' before it", name, name)));
   }
-  const Anchored& found = anchors_[anchor];
+  const AnchoredNode& found = anchors_[anchor];
   if (found.is_open) {
     return tl::unexpected(problem_that_shows_text(
         where, fmt::format("alias '*{}' stands inside its own anchor: an endless cycle", name)));

@@ -34,7 +34,7 @@ class YamlTree {
   /// vectors that grow by doubling would need more memory. Few texts have more nodes.
   YamlTree(const YamlLimits& limits, std::size_t bytes);
 
-  /// Adds a scalar or a null. tag: empty if the text has none.
+  /// Adds a scalar or a null. tag: empty if the node has none.
   [[nodiscard]] tl::expected<void, YamlProblem> add(YamlNode node, Anchor anchor,
                                                     std::string_view tag);
   /// Adds a sequence or a map, to which later nodes belong until close().
@@ -58,7 +58,8 @@ class YamlTree {
   struct Extent {
     std::size_t nodes, levels;  ///< of a node and all below it; an alias counts at each use
   };
-  struct Anchored {
+  /// The node of an anchor.
+  struct AnchoredNode {
     YamlId id = 0;
     bool is_open = false;  ///< the node is a collection that is not closed yet
   };
@@ -78,8 +79,8 @@ class YamlTree {
 
   YamlLimits limits_;
   std::vector<YamlNode> nodes_;
-  std::vector<Extent> extents_;    ///< of each node; complete for closed nodes
-  std::vector<Anchored> anchors_;  ///< of each anchor
+  std::vector<Extent> extents_;        ///< of each node; complete for closed nodes
+  std::vector<AnchoredNode> anchors_;  ///< by number; [0] is unused
   std::set<std::string, std::less<>> anchor_names_;
   std::vector<OpenCollection> open_;
   std::size_t total_nodes_ = 0;

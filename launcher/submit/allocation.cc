@@ -43,7 +43,7 @@ std::optional<std::string_view> resource_in(std::string_view list, std::string_v
   return std::nullopt;
 }
 
-/// Returns the number of GPUs; nullopt if Slurm's answer does not tell it.
+/// Returns the number of GPUs; nullopt if Slurm does not report it.
 std::optional<std::int64_t> gpus_in(std::string_view details, std::string_view resources) {
   if (const auto counted = resource_in(resources, "gres/gpu")) return parse_int(*counted);
   const auto gres = field_in(details, "JOB_GRES");
@@ -124,7 +124,8 @@ std::vector<Diagnostic> unfulfilled_requests(const Experiment& experiment,
   const LoadedSpec& loaded = experiment.loaded;
   const Resources& r = loaded.spec.resources;
   const Requested& wanted = experiment.plan.requested;
-  const auto refuse = [&](std::string_view key, const std::string& what) {
+  /// Adds an error. what: the message up to the job's id.
+  const auto add_error = [&](std::string_view key, const std::string& what) {
     const auto origin = loaded.spec.origins.find(key);
     Diagnostic one;
     one.where = origin != loaded.spec.origins.end()
@@ -137,32 +138,33 @@ std::vector<Diagnostic> unfulfilled_requests(const Experiment& experiment,
   };
   const std::int64_t nodes = r.nodes ? r.nodes->min + r.spare_nodes.value_or(0) : 1;
   if (nodes > allocation.nodes)
-    refuse("resources.nodes"_key,
-           fmt::format("the run needs {} nodes{}, but there are {} ({}) in job", nodes,
-                       r.spare_nodes.value_or(0) > 0 ? " with its spare nodes" : "",
-                       allocation.nodes, allocation.node_list));
+    add_error("resources.nodes"_key,
+              fmt::format("the run needs {} nodes{}, but there are {} ({}) in job", nodes,
+                          r.spare_nodes.value_or(0) > 0 ? " with its spare nodes" : "",
+                          allocation.nodes, allocation.node_list));
   const std::int64_t cpus = wanted.cpus.value_or(wanted.tasks.value_or(1));
   if (cpus > allocation.cpus)
-    refuse(r.cpus_per_task ? "resources.cpus_per_task"_key
-           : r.ntasks      ? "resources.ntasks"_key
-                           : "resources.tasks_per_node"_key,
-           fmt::format("the ranks need {} CPUs, but there are {} in job", cpus, allocation.cpus));
+    add_error(
+        r.cpus_per_task ? "resources.cpus_per_task"_key
+        : r.ntasks      ? "resources.ntasks"_key
+                        : "resources.tasks_per_node"_key,
+        fmt::format("the ranks need {} CPUs, but there are {} in job", cpus, allocation.cpus));
   if (wanted.gpus && allocation.gpus && *wanted.gpus > *allocation.gpus)
-    refuse(r.gres            ? "resources.gres"_key
-           : r.gpus          ? "resources.gpus"_key
-           : r.gpus_per_task ? "resources.gpus_per_task"_key
-                             : "resources.gpus_per_node"_key,
-           fmt::format("the run needs {} GPUs, but there are {} in job", *wanted.gpus,
-                       *allocation.gpus));
+    add_error(r.gres            ? "resources.gres"_key
+              : r.gpus          ? "resources.gpus"_key
+              : r.gpus_per_task ? "resources.gpus_per_task"_key
+                                : "resources.gpus_per_node"_key,
+              fmt::format("the run needs {} GPUs, but there are {} in job", *wanted.gpus,
+                          *allocation.gpus));
   if (const auto memory = memory_mib(r.mem.value_or("0"));
       memory && allocation.memory_mib && *memory * nodes > *allocation.memory_mib)
-    refuse("resources.mem"_key, fmt::format("the run needs {} MiB, but there are {} MiB in job",
-                                            *memory * nodes, *allocation.memory_mib));
+    add_error("resources.mem"_key, fmt::format("the run needs {} MiB, but there are {} MiB in job",
+                                               *memory * nodes, *allocation.memory_mib));
   const auto available = expand_hostlist(allocation.node_list).value_or(std::vector<std::string>());
   for (const auto& node :
        expand_hostlist(r.nodelist.value_or("")).value_or(std::vector<std::string>())) {
     if (std::find(available.begin(), available.end(), node) == available.end())
-      refuse("resources.nodelist"_key, fmt::format("{} is not a node of job", node));
+      add_error("resources.nodelist"_key, fmt::format("{} is not a node of job", node));
   }
   return found;
 }

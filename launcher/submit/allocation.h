@@ -16,7 +16,7 @@
 namespace dlrun {
 
 /// The allocation of a job. The CPUs, GPUs and memory are those of all its nodes together. A number
-/// that Slurm does not tell is absent.
+/// that Slurm does not report is nullopt.
 struct Allocation {
   std::string job;        ///< Slurm's number of the job
   std::string node_list;  ///< compressed

@@ -42,9 +42,9 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
 }
 
 /// Returns the id of the job that has the allocation: choices.job, or else the job of this shell.
-/// Returns "" for a dry run if this shell is in no allocation; any other run then fails with
-/// kUsage. Fails with kUsage, too, if choices.job is set and the call comes with a token from
-/// another machine.
+/// If choices.job is not set and this shell is in no allocation, returns "" for a dry run, and
+/// otherwise fails with kUsage. Also fails with kUsage if choices.job is set and another machine
+/// has sent this call with a token.
 Result<std::string> allocation_job_id(Context& context, const AllocationRunChoices& choices) {
   if (!choices.job) {
     auto job = context.env.get_or("SLURM_JOB_ID", "");

@@ -25,7 +25,8 @@ struct AllocationRunChoices {
 
 /// With is_dry_run: the script that would run. Nothing is written or started.
 struct AllocationScript {
-  std::string job;  ///< the allocation's job; empty if none is given and this shell is in none
+  /// The allocation's job; empty: no job is given, and this shell is not in an allocation.
+  std::string job;
   std::string script;
 };
 
@@ -36,20 +37,21 @@ struct StartedRun {
 
 using AllocationResult = std::variant<AllocationScript, StartedRun>;
 
-/// Checks the spec before anything is recorded. Fails with kUsage for a whole sweep; a chosen
-/// point (AllocationRunChoices::point) is a single run. Fails with kInvalid and all problems if the
-/// allocation lacks resources that the spec requests.
+/// Checks that the experiment can run in the allocation. Fails with kUsage for a whole sweep; a
+/// chosen point (AllocationRunChoices::point) is a single run. Fails with kInvalid and all problems
+/// if the allocation lacks resources that the spec requests.
 [[nodiscard]] Result<> check_fit(const Experiment& experiment, const Allocation& allocation);
 
 /// Plans and checks the job, fetches its downloads, builds its environments, records the run, and
 /// starts the run's script on this machine, from where srun starts the ranks in the allocation. The
-/// script outlives this process. The run's journal names the script's process as the job, so that
+/// script outlives this process. The run's journal records the script's process as the job, so that
 /// `dlrun cancel` ends the run and not the allocation. The output goes to local.out in the run.
-/// With choices.is_dry_run, only returns the script. Fails with kUsage if choices.job is not set
-/// and this shell is not in an allocation, except with choices.is_dry_run. Fails with kUsage, too,
-/// if choices.job is set and `dlrun -H` on another machine made the call, which then has a
-/// submission token (held_token.h): that machine repeats a call without an answer, which would
-/// start the run twice.
+/// With choices.is_dry_run, only returns the script.
+///
+/// Fails with kUsage if choices.job is not set and this shell is not in an allocation, except with
+/// choices.is_dry_run. Also fails with kUsage if choices.job is set and context.env has a
+/// submission token (held_token.h): the call then comes from `dlrun -H` on another machine. After a
+/// cut connection that machine repeats the call, which would start the run twice.
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,
                                                            SpecOptions options,

@@ -74,7 +74,7 @@ Result<std::string> job_id_for_srun(const Env& env, const JobId& job) {
   if (!job.cluster.empty()) command.argv.insert(command.argv.end(), {"-M", job.cluster});
   command.env = scrubbed_for_slurm(env, munge_is_available());
   DLRUN_TRY_ASSIGN(const auto done, run_command(command));
-  for (const auto line : split(done.out, '\n')) {  // with -M an extra line names the cluster
+  for (const auto line : split(done.out, '\n')) {  // with -M, squeue adds a line about the cluster
     if (parse_int(trim(line))) return std::string(trim(line));
   }
   return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id,
@@ -116,7 +116,7 @@ Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
   if (!resolved) return tl::unexpected(resolved.error());
   PlanInputs inputs;
   inputs.runs_dir = runs_folder_of(run).string();
-  const auto tools = tools_directory(inputs.runs_dir, context.tools);
+  const auto tools = tools_folder(inputs.runs_dir, context.tools);
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
   DLRUN_TRY_ASSIGN(auto prepared, prepare_again(context, (run / "resolved.yaml").string(),
@@ -148,7 +148,7 @@ Result<std::filesystem::path> copy_agent_beside_runs(const Context& context,
                                                      const std::filesystem::path& runs_dir) {
   DLRUN_TRY(copy_missing_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
                                TrainerUse::kNone));
-  return tools_directory(runs_dir, context.tools) / "dlrun-agent";
+  return tools_folder(runs_dir, context.tools) / "dlrun-agent";
 }
 
 std::filesystem::path start_folder_of_run(const IndexEntry& run, const RunStatus& status,

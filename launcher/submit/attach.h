@@ -18,8 +18,8 @@
 namespace dlrun {
 
 /// Returns the run that `text` names, for a command that enters the run's job. Fails as find_run()
-/// does, and with kUsage for another user's run and for a sweep. advice: what the message for a
-/// sweep tells the user to do; an example of a point follows it.
+/// does, and with kUsage for another user's run and for a sweep. advice: what the message about a
+/// sweep tells the user to do; the message continues with an example of a point.
 [[nodiscard]] Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
                                                    std::string_view advice = "name one point");
 
@@ -56,11 +56,11 @@ namespace dlrun {
                                                         const RunStatus& status,
                                                         std::filesystem::path planned);
 
-/// Runs choices.command, or a shell if it is empty, beside the ranks of the run that `text` names,
-/// and waits until the command or the shell ends. With choices.is_dry_run, only returns the call of
-/// srun. node: the node to use; empty: the first one. Fails as find_run_to_enter(),
-/// find_target_and_cpu_count() and plan_of_run() do, with kUsage for a shell without a terminal,
-/// and with kRefused if Slurm did not start the command or the shell.
+/// Runs a command beside the ranks of the run that `text` names, and waits until the command ends.
+/// The command is choices.command, or a shell if choices.command is empty. With choices.is_dry_run,
+/// only returns the call of srun. node: the node to use; empty: the first one. Fails as
+/// find_run_to_enter(), find_target_and_cpu_count() and plan_of_run() do, with kUsage for a shell
+/// without a terminal, and with kRefused if Slurm did not start the command.
 [[nodiscard]] Result<SessionResult> attach_to(const Context& context, Reporter& reporter,
                                               const std::string& text, const std::string& node,
                                               const SessionChoices& choices);

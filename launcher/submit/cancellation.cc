@@ -11,9 +11,9 @@
 namespace dlrun {
 namespace {
 
-/// The mark that `dlrun cancel` cancels a run. It is set before the cancellation: a job may end so
-/// soon that another command reads its end before this one goes on. If it cannot be set, as on a
-/// full disk, the job is cancelled all the same.
+/// Sets and removes the mark of a cancelled run (cancel_mark.h). The mark is set before the job is
+/// cancelled, because another command may read the job's end before this command continues. If the
+/// mark cannot be set, for example on a full disk, the job is cancelled nevertheless.
 class CancelMark {
  public:
   explicit CancelMark(std::filesystem::path run)
@@ -29,7 +29,7 @@ class CancelMark {
   bool was_set_before_;
 };
 
-/// Refuses to cancel a point whose job runs other points as well (sweep.pack).
+/// Refuses to cancel a point whose job also runs other points (sweep.pack).
 Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
   const auto path = sweep_of_point(run.path);
   if (!path) return {};

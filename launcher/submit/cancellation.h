@@ -1,5 +1,5 @@
 #pragma once
-// Ends the jobs of a run.
+// Cancels the jobs of a run.
 
 #include <optional>
 #include <string>
@@ -22,10 +22,10 @@ struct Cancelled {
 };
 
 /// Cancels the run's job, or all jobs of its chain (retry.chain), even if the run is over and only
-/// later jobs are still queued. For a sweep, cancels as a whole each array with unfinished points,
-/// and the jobs of points that were submitted again. Slurm soon forgets jobs that never started.
-/// This function therefore marks the cancelled runs (cancel_mark.h), except runs on this machine.
-/// Fails with kUsage for a point whose job runs other points as well (sweep.pack), and with
+/// later jobs are still queued. For a sweep, cancels each array that has unfinished points, and the
+/// jobs of points that were submitted again. Also marks the cancelled runs (cancel_mark.h), because
+/// Slurm soon forgets a job that never started.
+/// Fails with kUsage for a point whose job also runs other points (sweep.pack), and with
 /// kUnavailable or kNotFound if the id of the job is unknown.
 [[nodiscard]] Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run);
 

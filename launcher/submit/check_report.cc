@@ -28,7 +28,7 @@ Result<> check_runs_folder_and_tools(const Context& context, Reporter& reporter,
                                      const std::string& runs_dir) {
   DLRUN_TRY(check_can_create_run_in(runs_dir));
   if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
-  return check_tools_directory(runs_dir, context.tools);
+  return check_tools_folder(runs_dir, context.tools);
 }
 
 /// Asks Slurm how many hours the account has left. Warns if the job may use more.
@@ -38,8 +38,8 @@ void add_account(const Context& context, Reporter& reporter, const Job& job, Che
                                sbatch_value(job.script, "--account", "-A").value_or(""));
   if (!report.account) return;
   const Requested& requested = job.requests.requested;
-  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
-    return report.sweep ? sum_of_hours(*report.sweep, of) : of(requested);
+  const auto hours = [&](std::optional<double> (*hours_of)(const Requested&)) {
+    return report.sweep ? sum_of_hours(*report.sweep, hours_of) : hours_of(requested);
   };
   if (const auto text = too_few_hours_text(*report.account, hours(gpu_hours), hours(core_hours));
       !text.empty())

@@ -13,8 +13,8 @@
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
 #include "launcher/submit/job_secrets.h"
-#include "launcher/submit/known_bad.h"
-#include "launcher/submit/missing_tools.h"
+#include "launcher/submit/known_bad_exclusion.h"
+#include "launcher/submit/missing_requirements.h"
 #include "launcher/submit/refusal.h"
 #include "launcher/submit/slurm_options.h"
 
@@ -127,8 +127,8 @@ Result<> find_missing_downloads(CheckState& state) {
 }
 
 /// Refuses a job if a tool or a file of its environments is missing. Does nothing for a job
-/// whose spec is not loaded. A run that is submitted again usually needs only the recorded script;
-/// its spec is loaded, too (job.experiment), if the script does not describe the whole job.
+/// whose spec is not loaded (job.experiment). The spec of a run that is submitted again is loaded
+/// only if the recorded script does not describe the whole job.
 Result<> check_job_environments(CheckState& state) {
   if (!state.job.experiment) return {};
   const bool will_start = state.next == NextStep::kSubmission ||
@@ -158,9 +158,9 @@ Result<> refuse_missing_files(CheckState& state) {
 }
 
 /// Warns about tools that are missing here and that the nodes may have.
-Result<> warn_of_missing_tools(CheckState& state) {
+Result<> warn_of_missing_requirements(CheckState& state) {
   if (!state.job.experiment || !state.is_from_spec()) return {};
-  const auto missing = warnings_about_missing_tools(state.context, *state.job.experiment);
+  const auto missing = warnings_about_missing_requirements(state.context, *state.job.experiment);
   state.reporter.diagnostics(missing);
   state.found.warning_count += missing.size();
   return {};
@@ -177,7 +177,7 @@ Result<> note_uncopied_data(CheckState& state) {
 }
 
 /// Reports a note if the spec is the resolved spec of an earlier run with a copy of the code: such
-/// a spec names the source tree, not the copy.
+/// a spec contains the path of the source tree, not the path of the copy.
 Result<> note_copy_of_code(CheckState& state) {
   const Job& job = state.job;
   if (!state.is_from_spec() || state.sweep != nullptr || !job.experiment->plan.takes_snapshot)
@@ -188,7 +188,7 @@ Result<> note_copy_of_code(CheckState& state) {
   state.reporter.note(
       fmt::format("code.snapshot: the job runs a new copy of {} as it is now; `dlrun resubmit {}` "
                   "runs the copy in that run's directory",
-                  printable(job.source_dir.string()), printable(run.filename().string())));
+                  printable(job.code_dir.string()), printable(run.filename().string())));
   return {};
 }
 
@@ -245,7 +245,7 @@ Result<> find_folders_of_logs(CheckState& state) {
   }
   const LoadedSpec* spec = state.is_from_spec() ? &job.experiment->loaded : nullptr;
   for (const std::string& script : scripts) {
-    state.found.log_folders.push_back(check_log_folders({script, job.source_dir, job.file, spec,
+    state.found.log_folders.push_back(check_log_folders({script, job.code_dir, job.file, spec,
                                                          job.settings.log_pattern.has_value(),
                                                          job.settings.job_name.value_or("")}));
     DLRUN_TRY(report_log_folder_findings(state.reporter, state.found.log_folders.back()));
@@ -258,8 +258,7 @@ struct CheckRow {
   Result<> (*check)(CheckState&);
 };
 
-/// The steps for a job that is submitted for the first time, or only examined: those of `dlrun
-/// check` and `dlrun submit`.
+/// The next steps of `dlrun check` and `dlrun submit`.
 constexpr unsigned kNewJobSteps =
     NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kDryRun;
 
@@ -280,7 +279,8 @@ constexpr CheckRow kCheckRows[] = {
     {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly |
          NextStep::kResubmission | NextStep::kSession | NextStep::kDirectStart,
      check_job_environments},
-    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly, warn_of_missing_tools},
+    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly,
+     warn_of_missing_requirements},
     {NextStep::kSubmission | NextStep::kTestOnly, note_copy_of_code},
     {NextStep::kSubmission | NextStep::kResubmission, check_request},
     {NextStep::kSubmission | NextStep::kResubmission, ask_about_parts},

@@ -1,6 +1,6 @@
 #pragma once
-// The checks before a job is queued or started, so that a refused job leaves no files. All commands
-// share one list of checks; check, submit, resubmit, interactive and run each use a part of it.
+// The checks before a job is queued or started, so that a refused job leaves no files. The commands
+// check, submit, resubmit, interactive and run share one list of checks; each makes some of them.
 
 #include <cstddef>
 #include <optional>
@@ -27,8 +27,9 @@ enum class NextStep : unsigned {
 
 /// Findings of the checks that the next step needs.
 struct Checked {
-  std::size_t warning_count = 0;      ///< of warnings about files and tools that the job needs
-  std::vector<std::string> to_fetch;  ///< kCheckReport: the files that a submission would download
+  std::size_t warning_count = 0;  ///< number of warnings about files and tools of the job
+  /// The files that a submission would download; only for kCheckReport.
+  std::vector<std::string> to_fetch;
   std::vector<LogFolderFindings> log_folders;  ///< one entry for each checked script
 };
 

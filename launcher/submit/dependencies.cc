@@ -1,5 +1,5 @@
 // Looks up the state of each run in `after`. If the run has ended, this file decides whether its
-// end fulfils the condition. Otherwise the run's job becomes a part of --dependency.
+// end fulfils the condition. If the run has not ended, its job becomes a part of --dependency.
 
 #include "launcher/submit/dependencies.h"
 
@@ -16,8 +16,8 @@
 namespace dlrun {
 namespace {
 
-/// Fails with kUsage if `run`, which `after` names, belongs to another user. id: the run's name in
-/// the message.
+/// Fails with kUsage if a run of `after` belongs to another user. id: the run's name in the
+/// message.
 Result<> check_is_own(const std::string& id, const std::filesystem::path& run) {
   const auto owner = foreign_owner(run);
   if (!owner) return {};
@@ -53,8 +53,9 @@ tl::unexpected<Error> never_starts_error(const std::string& id, RunState state,
   return fail(Errc::kInvalid, "{} is {}: this job would never start{}", id, word(state), hint);
 }
 
-/// Returns the end of a message about a run that did not succeed: how to submit the job after a new
-/// run. Returns "" for after.notok: the run succeeded, so there is no reason to run it again.
+/// Returns advice for the end of a message about a run that did not end as `after` requires: how to
+/// submit the job after a new run. Returns "" for after.notok: the run succeeded, so there is no
+/// reason to run it again.
 std::string hint_for_new_run(const std::string& id, const PlannedDependency& one,
                              const Origin& where, const LaunchPlan& plan) {
   if (one.type != "afterok") return {};
@@ -120,7 +121,7 @@ Result<PriorRun> dependency_on_sweep(const IndexEntry& sweep, RunInspector& insp
   return PriorRun{sweep.id, condition + ":" + join(jobs, ":")};
 }
 
-/// Returns the dependency on one run. where: the place in the spec that names the run, for advice.
+/// Returns the dependency on one run. where: the place of the run in the spec, for advice.
 Result<PriorRun> dependency_on_run(const Context& context, RunInspector& inspector,
                                    const LaunchPlan& plan, const PlannedDependency& one,
                                    const Origin& where) {
@@ -136,7 +137,7 @@ Result<PriorRun> dependency_on_run(const Context& context, RunInspector& inspect
     return never_starts_error(run.id, status.state, hint_for_new_run(run.id, one, where, plan));
   }
   DLRUN_TRY(check_can_wait_for(run.id, status, plan));
-  // The last job of a chain ends after the run, with a code that says whether the run succeeded.
+  // The last job of a chain ends after the run, and its exit code says whether the run succeeded.
   const auto chain = chain_jobs_of(status.facts);
   return PriorRun{run.id, one.type + ":" + (chain.empty() ? status.job.id : chain.back().id)};
 }
@@ -146,7 +147,8 @@ void add_once(std::vector<PriorRun>& runs, PriorRun run) {
   if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(std::move(run));
 }
 
-/// Returns the conditions as one value for --dependency, each once; nullopt without conditions.
+/// Returns the conditions of the runs as one value for --dependency, without duplicates; nullopt if
+/// there are none.
 std::optional<std::string> option_of(const std::vector<PriorRun>& runs) {
   std::vector<std::string> parts;
   for (const PriorRun& run : runs) {
@@ -157,8 +159,19 @@ std::optional<std::string> option_of(const std::vector<PriorRun>& runs) {
   return parts.empty() ? std::optional<std::string>() : std::optional(join(parts, ","));
 }
 
-/// Returns the end of a message about a run that is gone: the command that submits the job without
-/// this dependency. Returns "" if the dependency does not come from a file.
+/// Returns the message without line breaks, because the message of a diagnostic has one line. A
+/// message about an ambiguous id has a line for each run.
+std::string in_one_line(std::string_view message) {
+  std::string text;
+  for (const std::string_view line : split(message, '\n')) {
+    if (!text.empty()) text += text.ends_with(':') ? " " : ", ";
+    text += trim(line);
+  }
+  return text;
+}
+
+/// Returns advice for the end of a message about a run that is gone: the command that submits the
+/// job without this dependency. Returns "" if the dependency does not come from a file.
 std::string hint_without_dependency(const Origin& where, const std::string& key) {
   if (where.kind != Origin::Kind::kFile) return {};
   return fmt::format(". `dlrun submit {} --set {}=null` submits the job without waiting",
@@ -193,32 +206,30 @@ std::vector<std::string> job_ids_in(std::string_view dependency) {
 void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
                           const LaunchPlan& plan,
                           const std::optional<std::string>& dependency_of_given_script) {
-  struct Named {
+  struct AwaitedJob {
     std::string key, id;
   };
-  std::vector<Named> named;
+  std::vector<AwaitedJob> awaited;
   if (dependency_of_given_script) {
     for (auto& id : job_ids_in(*dependency_of_given_script))
-      named.push_back({"--dependency", std::move(id)});
+      awaited.push_back({"--dependency", std::move(id)});
   } else {
     for (const PlannedDependency& one : plan.after) {
-      if (one.is_job_id()) named.push_back({one.key, one.run});
+      if (one.is_job_id()) awaited.push_back({one.key, one.run});
     }
   }
-  if (named.empty()) return;
-  std::vector<JobId> jobs;
-  for (const Named& one : named) jobs.push_back({plan.clusters.value_or(""), one.id});
-  // A query about several jobs could make slurmrestd send all jobs of the cluster.
+  if (awaited.empty()) return;
   Executor& executor = inspector.executor_of(plan.server);
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const auto answer = executor.query({&jobs[i], 1}, {});
+  for (const AwaitedJob& one : awaited) {
+    // A query about several jobs could make slurmrestd send all jobs of the cluster.
+    const JobId job{plan.clusters.value_or(""), one.id};
+    const auto answer = executor.query({&job, 1}, {});
     if (!answer) return;
     if (!answer->reports.empty()) continue;
-    const auto origin = loaded.spec.origins.find(named[i].key);
+    const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    const std::string message =
-        fmt::format("{}: Slurm does not know job {}; the dependency would have no effect",
-                    named[i].key, named[i].id);
+    const std::string message = fmt::format(
+        "{}: Slurm does not know job {}; the dependency would have no effect", one.key, one.id);
     if (dependency_of_given_script) {
       reporter.warning(message);
     } else {
@@ -262,7 +273,8 @@ Result<Dependencies> dependency_of(const Context& context, Reporter& reporter,
     if (dependency_of_given_script && one.is_job_id()) continue;
     const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    // Advice names the spec, not a base of it.
+    // Messages suggest commands that change this key in the spec. They suggest none if the key is
+    // in a base of the spec.
     const Origin in_spec = where.source == loaded.file ? where : Origin{};
     auto run = dependency_on_run(context, inspector, plan, one, in_spec);
     if (run) {
@@ -271,7 +283,7 @@ Result<Dependencies> dependency_of(const Context& context, Reporter& reporter,
     }
     const bool is_gone = run.error().code == Errc::kNotFound;
     wrong.push_back({Diagnostic::Severity::kError, where,
-                     fmt::format("{}: {}{}", one.key, run.error().message,
+                     fmt::format("{}: {}{}", one.key, in_one_line(run.error().message),
                                  is_gone ? hint_without_dependency(in_spec, one.key) : ""),
                      source_line_of(loaded, where)});
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Translates the spec's `after` (names of runs) into sbatch's --dependency.
+// Translates the spec's `after` (runs and ids of Slurm jobs) into sbatch's --dependency.
 
 #include <optional>
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace dlrun {
 
-/// A run or a job that `after` names, at the moment of the submission.
+/// A run or the id of a Slurm job in `after`. Describes the run as it is at the submission.
 struct PriorRun {
-  std::string id;         ///< the id of the run; empty for a job id
+  std::string id;         ///< the id of the run; empty for the id of a Slurm job
   std::string condition;  ///< "afterok:12"; empty if the run has already ended as required
   RunState end = RunState::kUnknown;  ///< how the run has ended; kUnknown if there is a condition
   [[nodiscard]] bool operator==(const PriorRun& other) const = default;
@@ -23,17 +23,17 @@ struct PriorRun {
 /// The runs and jobs that a job waits for.
 struct Dependencies {
   /// The value for sbatch's --dependency. nullopt if the job waits for no run, if all runs have
-  /// already ended as required, or if `after` names only job ids, because the script then has the
-  /// --dependency already.
+  /// already ended as required, or if `after` has only job ids, because the script then already has
+  /// the --dependency.
   std::optional<std::string> option;
   std::vector<PriorRun> runs;  ///< each once
 };
 
-/// Looks up the runs that `after` names.
+/// Looks up the runs in `after`.
 ///
 /// Fails with kInvalid if a run cannot be found, belongs to another user or did not end as
 /// required, or if Slurm cannot wait for it. The error holds each problem with its place in the
-/// spec. Also fails with kInvalid if `after` names runs and dependency_of_given_script has a `?`:
+/// spec. Also fails with kInvalid if `after` has runs and dependency_of_given_script has a `?`:
 /// sbatch combines all dependencies either with `?` (one of them is enough) or with `,` (all).
 ///
 /// dependency_of_given_script: the --dependency in a script that this submission did not render,
@@ -45,8 +45,8 @@ struct Dependencies {
     const std::optional<std::string>& dependency_of_given_script = std::nullopt);
 
 /// Returns one text for each condition, such as "afterok:12 (train-20261127-170622-6138)", and one
-/// text for the runs that have already ended: "train-20261127-170622-6138 has completed", after
-/// "for nothing: " if there is no condition.
+/// text for the runs that have already ended: "train-20261127-170622-6138 has completed". This text
+/// starts with "for nothing: " if there is no condition.
 [[nodiscard]] std::vector<std::string> waits_texts(const std::vector<PriorRun>& runs);
 
 /// Replaces the names of runs in `after` by the paths of the runs, in the spec and in the plan. The

@@ -34,8 +34,8 @@ std::vector<FolderOfDownloads> downloads_of(const LoadedSpec& loaded) {
   return all;
 }
 
-/// Makes an error about a key: the folder's key, or an item of a list. For an item, the message
-/// names the list.
+/// Makes an error at the place of a key: the folder's key, or an item of a list. For an item, the
+/// message starts with the key of the list.
 Diagnostic error_about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
   const auto origin = loaded.spec.origins.find(key);
   const Origin where = origin != loaded.spec.origins.end()
@@ -57,8 +57,8 @@ std::string item_key(const FolderOfDownloads& group, std::size_t index) {
   return fmt::format("{}[{}]", group.list_key, index);
 }
 
-/// Returns the indices of the missing files. Fails with an error for each existing file that
-/// differs from the spec.
+/// Returns the indices of the missing files. has: returns whether a file exists. Fails with the
+/// errors of `has`: one for each existing file that differs from the spec.
 template <typename Has>
 Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded,
                                               const FolderOfDownloads& group, Has&& has) {

@@ -1,6 +1,6 @@
 // complete_earlier_submission() completes the submission of an earlier call with the same token,
-// and returns its result. It returns nothing if the submission must start, or must continue in
-// token.run().
+// and returns its result. It returns nullopt if Slurm has no job of that call. The caller then
+// submits the job: in token.run(), or as a new run if token.run() is empty.
 
 #include <system_error>
 

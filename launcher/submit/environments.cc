@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The start of the line with which the shell of check_environments() reports a missing tool.
+/// The start of the line with which the shell of check_tools() reports a missing tool.
 constexpr std::string_view kMissingToolPrefix = "dlrun: missing: ";
 constexpr std::size_t kProjectFileLimitBytes = 64U << 20U;
 
@@ -70,7 +70,7 @@ struct EnvironmentTool {
   return env;
 }
 
-/// Returns the last lines of a text that are not empty, at most three, for a message.
+/// Returns the last non-empty lines of a text, at most three, joined by " | ".
 [[nodiscard]] std::string last_lines(std::string_view text) {
   constexpr std::size_t kMostLines = 3;
   std::vector<std::string> lines;
@@ -272,13 +272,13 @@ class EnvironmentBuilder {
     DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "uv.flock", project.string()));
     std::error_code error;
     if (!fs::exists(project / "uv.lock", error)) {
-      reporter_.note(
-          fmt::format("uv locks {}; commit the new uv.lock to the repository of the project",
-                      printable(project.string())));
+      reporter_.note(fmt::format(
+          "`uv lock` writes uv.lock in {}; commit uv.lock to the repository of the project",
+          printable(project.string())));
       DLRUN_TRY(run_lines(log, cd + "exec uv lock"));
       if (!fs::exists(project / "uv.lock", error))
         return fail(Errc::kInvalid,
-                    "{} is part of a uv workspace, whose uv.lock is elsewhere; name the folder of "
+                    "{} is part of a uv workspace, whose uv.lock is elsewhere; give the folder of "
                     "the workspace",
                     printable(project.string()));
     }

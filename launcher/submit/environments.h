@@ -11,8 +11,8 @@
 namespace dlrun {
 
 /// Whether dlrun may load the modules of the job on this machine. A module file can run any
-/// program, and a spec can name module files that its author wrote. A command that starts no job
-/// therefore loads no module.
+/// program, and the author of a spec may have written the module files. A command that starts no
+/// job therefore loads no module.
 enum class ModuleLoading { kAllowed, kForbidden };
 
 /// Looks for the tools and files that the environments need. Builds nothing. With kForbidden, does

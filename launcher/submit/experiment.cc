@@ -27,12 +27,12 @@ namespace {
 /// Reads at most one byte more than a spec may have, so that load_spec() can report a spec that is
 /// too long.
 [[nodiscard]] Result<std::string> read_standard_input() {
-  const std::size_t most = YamlLimits{}.bytes + 1;
+  const std::size_t limit_bytes = YamlLimits{}.bytes + 1;
   std::string text;
   std::array<char, 65536> buffer;
-  while (text.size() < most) {
+  while (text.size() < limit_bytes) {
     const ssize_t count =
-        ::read(STDIN_FILENO, buffer.data(), std::min(buffer.size(), most - text.size()));
+        ::read(STDIN_FILENO, buffer.data(), std::min(buffer.size(), limit_bytes - text.size()));
     if (count == 0) break;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
@@ -103,8 +103,8 @@ Result<LoadRequest> request_of_options(const Context& context, const SpecOptions
   return request;
 }
 
-/// Refuses an empty file, unless --set is given, and a script whose first line is not '#!...'.
-/// Parsing these files as YAML would give a confusing error. Accepts a script with this line.
+/// Refuses a script whose first line is not '#!...'. Also refuses an empty file, unless --set is
+/// given. Parsing these files as YAML would give a confusing error.
 Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view text,
                                      bool has_set_arguments) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -181,7 +181,7 @@ Result<Experiment> prepare_experiment(const Context& context, Reporter& reporter
   PlanInputs inputs;
   inputs.runs_dir =
       runs_directory(options.runs_dir, context.env, loaded->site, context.current_dir);
-  const auto tools = tools_directory(inputs.runs_dir, context.tools);
+  const auto tools = tools_folder(inputs.runs_dir, context.tools);
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
   inputs.target = target;

@@ -44,7 +44,8 @@ struct Experiment {
 /// script, as the user has named it.
 [[nodiscard]] Error script_is_no_spec(const std::string& file);
 
-/// Does the same as prepare_experiment(), and then as prepare_point() if `point` is set (--point).
+/// Does the same as prepare_experiment(). If `point` is set (--point), then does the same as
+/// prepare_point().
 [[nodiscard]] Result<Experiment> prepare_spec_or_point(const Context& context, Reporter& reporter,
                                                        const SpecOptions& options, Target target,
                                                        const std::optional<std::size_t>& point);

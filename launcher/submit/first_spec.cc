@@ -22,9 +22,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the flag that sets a key of the spec; "" if there is none.
-[[nodiscard]] std::string flag_of(std::string_view key) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kFlags{{
+/// Returns the option of `dlrun init` that sets a key of the spec; "" if there is none.
+[[nodiscard]] std::string option_for_key(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kOptions{{
       {"name", "--name"},
       {"resources.nodes"_key, "--nodes"},
       {"resources.gpus_per_node"_key, "--gpus"},
@@ -43,19 +43,19 @@ namespace {
       {"environment.venv"_key, "--venv"},
       {"launch.preset"_key, "--preset"},
   }};
-  for (const auto& [path, flag] : kFlags) {
-    if (path == key) return std::string(flag);
+  for (const auto& [set_key, option] : kOptions) {
+    if (set_key == key) return std::string(option);
   }
   return {};
 }
 
-/// Replaces the place of each problem by the flag that sets the wrong value. The file is not
+/// Replaces the place of each problem by the option that sets the wrong value. The file is not
 /// written yet, so its line numbers would mean nothing to the user.
-void replace_places_by_flags(std::vector<Diagnostic>& found) {
+void replace_places_by_options(std::vector<Diagnostic>& found) {
   for (Diagnostic& one : found) {
-    const std::string flag = flag_of(one.key);
-    if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
-    one.where = {Origin::Kind::kFile, flag, 0, 0};
+    const std::string option = option_for_key(one.key);
+    if (option.empty() || one.where.kind != Origin::Kind::kFile) continue;
+    one.where = {Origin::Kind::kFile, option, 0, 0};
     one.line = {};
   }
 }
@@ -83,7 +83,7 @@ void replace_places_by_flags(std::vector<Diagnostic>& found) {
     return {};
   }
   auto wrong = loaded.error();
-  replace_places_by_flags(wrong);
+  replace_places_by_options(wrong);
   reporter.diagnostics(wrong);
   return fail(Errc::kInvalid, "nothing is written: the answers do not form a valid spec");
 }
@@ -156,11 +156,11 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
 Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
                                       const FirstSpecOptions& options, const std::string& file) {
   DLRUN_TRY(check_options_with_from(options));
-  constexpr std::size_t kLargestScript = 1U << 20U;
+  constexpr std::size_t kImportLimitBytes = 1U << 20U;
   ImportRequest import;
   import.script_name = options.from;
-  DLRUN_TRY_ASSIGN(import.script, read_untrusted(context.current_dir / options.from, kLargestScript,
-                                                 Links::kFollow));
+  DLRUN_TRY_ASSIGN(import.script, read_untrusted(context.current_dir / options.from,
+                                                 kImportLimitBytes, Links::kFollow));
   import.load = request_to_load(context, file);
   const std::string site_name = options.answers.site.value_or("");
   if (!site_name.empty()) {

@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// The options of `dlrun init` that make the spec.
+/// The options of `dlrun init` that decide what the spec contains.
 struct FirstSpecOptions {
   InitAnswers answers;
   std::optional<std::string> gpus, nodes, tasks, cpus;  ///< answers that are not parsed yet
@@ -23,7 +23,7 @@ struct FirstSpecOptions {
 
 /// Returns the text of the spec. Reports the problems of the answers, and fails with kInvalid if
 /// one is an error, such as an answer that exceeds the site's limits. Fails with kUsage if there is
-/// an image and no container runtime, and if the program is a job script with #SBATCH lines. file:
+/// an image and no container runtime, or if the program is a job script with #SBATCH lines. file:
 /// the name of the spec in messages.
 [[nodiscard]] Result<std::string> make_first_spec(const Context& context, Reporter& reporter,
                                                   InitAnswers answers, const SiteProfile& site,

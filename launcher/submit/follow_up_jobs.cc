@@ -34,10 +34,10 @@ FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter, Execu
   const Interrupt interrupt;
   std::string previous_job = first.job.id;
   for (std::int64_t number = 1; number < first.chain_job_count; ++number) {
-    SbatchSettings own = settings;
-    own.chain = ChainPlace{first.chain_job_count, number, first.token, first.job.id};
-    own.dependency = "afterany:" + previous_job;
-    auto submission = submit_one(context, executor, run, own, interrupt);
+    SbatchSettings job_settings = settings;
+    job_settings.chain = ChainPosition{first.chain_job_count, number, first.token, first.job.id};
+    job_settings.dependency = "afterany:" + previous_job;
+    auto submission = submit_one(context, executor, run, job_settings, interrupt);
     sent.is_interrupted = interrupt.requested();
     if (!submission) {
       reporter.warning(fmt::format(

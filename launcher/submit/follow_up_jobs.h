@@ -1,5 +1,5 @@
 #pragma once
-// Submits the follow-up jobs of a run with retry.chain.
+// Submits the follow-up jobs of a run: with retry.chain, all jobs of the run after the first one.
 
 #include <vector>
 
@@ -16,10 +16,10 @@ struct FollowUpJobs {
   bool is_interrupted = false;          ///< Ctrl-C arrived; later jobs were not submitted
 };
 
-/// Submits each follow-up job of the run that Slurm does not have yet. Each job waits for the end
-/// of the job before it. first: the journal of the run's first job, which Slurm has. settings:
-/// those of the first job. Warns and submits no further job if Slurm refuses one, or if it is
-/// unknown whether Slurm has it: the run then has fewer jobs.
+/// Submits those of the run's follow-up jobs that Slurm does not have yet. Each job waits for the
+/// end of the job before it. first: the journal of the run's first job, which Slurm has. settings:
+/// those of the first job. If Slurm refuses a job, or if it is unknown whether Slurm has a job,
+/// warns and submits no further job: the run then has fewer jobs.
 [[nodiscard]] FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter,
                                              Executor& executor, const RunDirectory& run,
                                              const Submission& first,

@@ -16,8 +16,10 @@ namespace dlrun {
 namespace {
 
 constexpr std::chrono::seconds kLongestLockWait{120};
-constexpr std::size_t kTokenDigits = 32, kLongestPath = 8192;
+constexpr std::size_t kTokenDigits = 32;
+constexpr std::size_t kFileLimitBytes = 8192;
 
+/// The first word in the file of a token; the path of the run follows. See store_run().
 constexpr std::string_view kCreated = "created ", kExisted = "existed ";
 
 /// Waits for the lock. Returns false if another process still holds it after kLongestLockWait. On a
@@ -54,7 +56,7 @@ Result<HeldToken> HeldToken::take(const Env& env, const std::string& token) {
         "later");
   }
   HeldToken held(token, folder / token, std::move(lock));
-  const auto text = read_untrusted(held.file_, kLongestPath, Links::kRefuse);
+  const auto text = read_untrusted(held.file_, kFileLimitBytes, Links::kRefuse);
   if (!text && text.error().code != Errc::kNotFound) return tl::unexpected(text.error());
   if (text) {
     const std::string_view line = *text;

@@ -1,5 +1,5 @@
 #pragma once
-// The token of a submission that another machine requests over ssh. If the connection was cut, that
+// The token of a submission that another machine requests over ssh. If the connection is cut, that
 // machine repeats the request with the same token, and the job is still submitted only once.
 
 #include <filesystem>
@@ -27,9 +27,9 @@ class HeldToken {
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
   /// Returns true if a submission with this token created run().
   [[nodiscard]] bool has_created_run() const { return has_created_run_; }
-  /// Stores the path of the token's run on the disk. Call this before anything is submitted. An
-  /// empty path removes the stored path. has_created: false for a sweep that existed before and is
-  /// resubmitted.
+  /// Writes the path of the token's run to a file. Call this before anything is submitted. An empty
+  /// path means that the token has no run. has_created: false for a sweep that existed before and
+  /// is resubmitted.
   [[nodiscard]] Result<> store_run(const std::filesystem::path& run, bool has_created);
 
  private:
@@ -44,8 +44,8 @@ class HeldToken {
 
 /// The variable with the token. `dlrun --remote` sets it for the command that it starts.
 inline constexpr char kTokenVariable[] = "DLRUN_SUBMISSION_TOKEN";
-/// The variable with the path of a file that holds the result of git_state_bytes(). `dlrun
-/// --remote` sets it for `submit`.
+/// The variable with the path of a file that describes the git repository of the code on the user's
+/// machine; see git_state_bytes() in provenance.h. `dlrun --remote` sets it for `submit`.
 inline constexpr char kGitStateVariable[] = "DLRUN_GIT_STATE";
 
 /// Takes the token in kTokenVariable. Removes the variable, so that no job inherits it. Returns

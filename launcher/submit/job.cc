@@ -106,22 +106,22 @@ Job job_of_script_text(Job::Source source, std::string script, ScriptRequests re
   job.name = requests.name;
   job.runs_dir = requests.runs_dir;
   job.script = std::move(script);
-  job.source_dir = start_folder(requests, submit_directory);
+  job.code_dir = start_folder(requests, submit_directory);
   job.settings.submit_directory = submit_directory;
   job.settings.clusters = requests.clusters;
   job.settings.comment = requests.comment;
   if (!requests.is_named) job.settings.job_name = requests.name;
   if (requests.chain_job_count > 0)
-    job.settings.chain = ChainPlace{requests.chain_job_count, 0, "", ""};
+    job.settings.chain = ChainPosition{requests.chain_job_count, 0, "", ""};
   if (requests.output)
-    job.settings.log_pattern =
-        absolute_pattern(job.source_dir, *requests.output, requests.job_name);
+    job.settings.log_pattern = absolute_pattern(job.code_dir, *requests.output, requests.job_name);
   if (requests.error) {
-    // sbatch, too, discards the errors for "none", in upper or lower case.
+    // With --error=none, in upper or lower case, sbatch discards the job's standard error. dlrun
+    // does the same.
     const bool is_discarded = lower_case(*requests.error) == "none";
     job.settings.error_pattern =
         is_discarded ? "/dev/null"
-                     : absolute_pattern(job.source_dir, *requests.error, requests.job_name);
+                     : absolute_pattern(job.code_dir, *requests.error, requests.job_name);
   }
   job.requests = std::move(requests);
   return job;
@@ -163,7 +163,7 @@ Result<Job> job_of_file(const Context& context, Reporter& reporter, const SpecOp
   return job_of_spec_file(context, reporter, options);
 }
 
-std::filesystem::path source_folder(const Context& context, const std::string& file) {
+std::filesystem::path code_folder_of(const Context& context, const std::string& file) {
   if (const auto text = read_file(context.current_dir / file, kScriptLimitBytes);
       text && is_script(*text)) {
     if (const auto carried = carried_spec(*text)) return carried->folder;
@@ -175,40 +175,40 @@ std::string image_in_script(const Experiment& experiment, std::string_view scrip
   const std::string image = experiment.loaded.spec.container.image.value_or("");
   if (is_unedited(script)) return image;
   const std::string text = without_carried_spec(script);
-  const bool is_named = text.find(image) != std::string::npos ||
-                        text.find(pyxis_image_name(image)) != std::string::npos;
-  return is_named ? image : "";
+  const bool is_in_script = text.find(image) != std::string::npos ||
+                            text.find(pyxis_image_name(image)) != std::string::npos;
+  return is_in_script ? image : "";
 }
 
 Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings,
                                                   const std::filesystem::path& run,
                                                   const std::string& token) {
-  std::vector<std::string> line = {"--comment=dlrun:" + token +
-                                   (settings.comment ? " " + *settings.comment : "")};
-  if (settings.job_name) line.push_back("--job-name=" + *settings.job_name);
-  if (settings.chdir) line.push_back("--chdir=" + *settings.chdir);
-  if (settings.array_tasks) line.push_back("--array=" + *settings.array_tasks);
-  if (settings.dependency) line.push_back("--dependency=" + *settings.dependency);
-  if (settings.is_cancelled_on_invalid_dependency) line.push_back("--kill-on-invalid-dep=yes");
-  if (settings.exclude) line.push_back("--exclude=" + *settings.exclude);
-  if (settings.clusters) line.push_back("--clusters=" + *settings.clusters);
-  // With chdir the job starts in the copy of the code. A relative path in the script, however,
-  // starts from the script's own folder.
+  std::vector<std::string> arguments = {"--comment=dlrun:" + token +
+                                        (settings.comment ? " " + *settings.comment : "")};
+  if (settings.job_name) arguments.push_back("--job-name=" + *settings.job_name);
+  if (settings.chdir) arguments.push_back("--chdir=" + *settings.chdir);
+  if (settings.array_tasks) arguments.push_back("--array=" + *settings.array_tasks);
+  if (settings.dependency) arguments.push_back("--dependency=" + *settings.dependency);
+  if (settings.is_cancelled_on_invalid_dependency) arguments.push_back("--kill-on-invalid-dep=yes");
+  if (settings.exclude) arguments.push_back("--exclude=" + *settings.exclude);
+  if (settings.clusters) arguments.push_back("--clusters=" + *settings.clusters);
+  // With chdir, relative paths in the script's --error and --output would lead into the copy of the
+  // code. These patterns are absolute.
   if (settings.error_pattern && settings.chdir)
-    line.push_back("--error=" + *settings.error_pattern);
+    arguments.push_back("--error=" + *settings.error_pattern);
   if (settings.log_pattern) {
-    if (settings.chdir) line.push_back("--output=" + *settings.log_pattern);
+    if (settings.chdir) arguments.push_back("--output=" + *settings.log_pattern);
   } else {
     DLRUN_TRY_ASSIGN(const auto folder, folder_as_pattern(run));
     const bool is_follow_up = settings.chain && settings.chain->is_follow_up();
-    line.push_back(fmt::format("--output={}/{}", folder,
-                               settings.is_packed  ? std::string("task-%a.out")
-                               : settings.is_array ? std::string("%a/slurm-%A_%a.out")
-                               : is_follow_up
-                                   ? fmt::format("slurm-{}.out", settings.chain->first_job)
-                                   : std::string("slurm-%j.out")));
+    arguments.push_back(fmt::format("--output={}/{}", folder,
+                                    settings.is_packed  ? std::string("task-%a.out")
+                                    : settings.is_array ? std::string("%a/slurm-%A_%a.out")
+                                    : is_follow_up
+                                        ? fmt::format("slurm-{}.out", settings.chain->first_job)
+                                        : std::string("slurm-%j.out")));
   }
-  return line;
+  return arguments;
 }
 
 Env job_environment(const Context& context, const std::filesystem::path& run,
@@ -223,11 +223,11 @@ Env job_environment(const Context& context, const std::filesystem::path& run,
 Result<SubmitRequest> request_to_submit(const Context& context, const SbatchSettings& settings,
                                         const std::filesystem::path& run, const std::string& token,
                                         std::string text) {
-  DLRUN_TRY_ASSIGN(auto line, sbatch_arguments(settings, run, token));
+  DLRUN_TRY_ASSIGN(auto arguments, sbatch_arguments(settings, run, token));
   SubmitRequest request;
   request.script = run / "job.sh";
   request.script_text = std::move(text);
-  request.options = std::move(line);
+  request.options = std::move(arguments);
   request.directory = settings.submit_directory;
   request.env = job_environment(context, run, token, settings.secrets);
   if (settings.chain) {

@@ -17,8 +17,8 @@
 
 namespace dlrun {
 
-/// A job's place in the chain of a run's jobs (retry.chain).
-struct ChainPlace {
+/// A job's position in the chain of a run's jobs (retry.chain).
+struct ChainPosition {
   std::int64_t job_count = 0;  ///< number of jobs that the submission queues for the run
   std::int64_t number = 0;     ///< the number of this job in the chain, from 0
   // run_token and first_job are set for a follow-up job only: a job after the first one.
@@ -36,7 +36,8 @@ struct SbatchSettings {
   /// The user's own output file, with an absolute path. nullopt: a file in the run's directory,
   /// such as slurm-JOBID.out.
   std::optional<std::string> log_pattern;
-  /// The file for standard error, with an absolute path. nullopt: the output file has the errors.
+  /// The file for standard error, with an absolute path. nullopt: the output file also gets
+  /// the errors.
   std::optional<std::string> error_pattern;
   std::filesystem::path submit_directory;  ///< the folder from which sbatch is called
   std::optional<std::string> comment;      ///< the user's --comment; added after dlrun's own text
@@ -49,9 +50,9 @@ struct SbatchSettings {
   bool is_cancelled_on_invalid_dependency = false;
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
-  std::optional<ChainPlace> chain;  ///< nullopt: the run has one job
-  bool is_array = false;            ///< the job is an array of a sweep
-  bool is_packed = false;           ///< each task of the array runs several points (sweep.pack)
+  std::optional<ChainPosition> chain;  ///< nullopt: the run has one job
+  bool is_array = false;               ///< the job is an array of a sweep
+  bool is_packed = false;              ///< each task of the array runs several points (sweep.pack)
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
   /// The secrets. A file of the run holds them; the job's environment does not.
   std::vector<SecretValue> secrets;
@@ -72,7 +73,7 @@ struct Job {
   SbatchSettings settings;
   std::vector<PriorRun> prior_runs;  ///< the runs that the job waits for; check_job() sets them
   std::string image;                 ///< the container's image, for the record; may be empty
-  std::filesystem::path source_dir;  ///< the folder of the code, which code.snapshot copies
+  std::filesystem::path code_dir;    ///< the folder of the code, which code.snapshot copies
   std::optional<KnownBadSettings> known_bad;  ///< the file with the nodes that the job avoids
   /// kSpec: the spec. kScript: the spec that the script carries. kRun: the recorded spec, if the
   /// script alone does not describe the whole job.
@@ -115,10 +116,11 @@ struct Job {
 [[nodiscard]] Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job,
                                                            bool asks_slurm);
 
-/// Returns the folder of the code that a spec or a script starts; provenance.json describes it.
-[[nodiscard]] std::filesystem::path source_folder(const Context& context, const std::string& file);
+/// Returns the folder of the code that a spec or a script starts; provenance.json describes this
+/// code.
+[[nodiscard]] std::filesystem::path code_folder_of(const Context& context, const std::string& file);
 
-/// Returns the image of the job's container; empty if an edited script no longer names the image
+/// Returns the image of the job's container; empty if an edited script no longer contains the image
 /// of its spec.
 [[nodiscard]] std::string image_in_script(const Experiment& experiment, std::string_view script);
 

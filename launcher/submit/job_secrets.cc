@@ -15,9 +15,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the value of a secret that lead reads. The secret kWebhookUrlSecret has the spec's
-/// notify.webhook.url as its value if that key is set. Any other value comes from the secret's
-/// entry in environment.secrets, or else from the environment variable of its name.
+/// Returns a secret that lead reads. If the name is kWebhookUrlSecret and the spec sets
+/// notify.webhook.url, this URL is the value. Otherwise the value comes from the secret's entry in
+/// environment.secrets or, without an entry, from the environment variable of this name.
 Result<SecretValue> lead_secret(const Context& context, const LoadedSpec& loaded,
                                 const std::string& name) {
   if (name == kWebhookUrlSecret && loaded.spec.notify.webhook_url)

@@ -11,9 +11,9 @@
 
 namespace dlrun {
 
-/// Returns the secrets of a spec. has_lead: the job runs lead, and also needs the secrets that lead
-/// reads (notify, track). Fails with kInvalid if secrets cannot be read, or if the webhook's secret
-/// is not an address; the error holds each problem with its place in the spec.
+/// Returns the secrets of a spec. has_lead: the job runs lead, so also returns the secrets that
+/// lead reads (notify, track). Fails with kInvalid if secrets cannot be read, or if the webhook's
+/// secret is not an address; the error holds each problem with its place in the spec.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
                                                                const LoadedSpec& loaded,
                                                                bool has_lead);

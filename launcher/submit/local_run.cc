@@ -15,7 +15,7 @@
 #include "launcher/submit/checks.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
-#include "launcher/submit/local_notes.h"
+#include "launcher/submit/local_run_notes.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
 #include "launcher/submit/user_settings.h"

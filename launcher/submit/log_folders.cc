@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <optional>
 
-#include "common/accounts.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
+#include "common/unix_accounts.h"
 #include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/spec/key_name.h"
@@ -116,9 +116,9 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
   std::error_code error;
   if (!obstacle) {
     const bool is_there = std::filesystem::exists(folder, error);
-    const bool is_known =
+    const bool is_listed =
         std::find(result.missing.begin(), result.missing.end(), folder) != result.missing.end();
-    if (!is_there && !is_known) result.missing.push_back(folder);
+    if (!is_there && !is_listed) result.missing.push_back(folder);
     return;
   }
   // An obstacle at the root means that this machine lacks the whole file system.
@@ -146,7 +146,7 @@ LogFolderFindings check_log_folders(const ScriptForLogCheck& script) {
   const std::string name = sbatch_value(script.text, "--job-name", "-J").value_or(script.job_name);
   for (const Row& row : kRows) {
     const auto given = sbatch_option(script.text, row.long_name, row.short_name);
-    if (!given || (row.key == kRows[0].key && !script.has_own_output)) continue;
+    if (!given || (row.key == kRows[0].key && !script.keeps_user_output)) continue;
     const std::filesystem::path pattern = absolute_pattern(script.start_folder, given->value, name);
     const std::string folder = with_user_name(pattern.parent_path().string());
     check_folder(source_of_path(script, row.key, row.long_name, given->line), folder, result);
@@ -154,17 +154,17 @@ LogFolderFindings check_log_folders(const ScriptForLogCheck& script) {
   return result;
 }
 
-Result<> report_log_folder_findings(Reporter& reporter, const LogFolderFindings& folders) {
+Result<> report_log_folder_findings(Reporter& reporter, const LogFolderFindings& findings) {
   const bool is_refused = std::any_of(
-      folders.problems.begin(), folders.problems.end(),
+      findings.problems.begin(), findings.problems.end(),
       [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });
-  if (is_refused) return fail(Errc::kInvalid, folders.problems);
-  reporter.diagnostics(folders.problems);
+  if (is_refused) return fail(Errc::kInvalid, findings.problems);
+  reporter.diagnostics(findings.problems);
   return {};
 }
 
-Result<> make_missing_log_folders(const LogFolderFindings& folders) {
-  for (const auto& folder : folders.missing) {
+Result<> make_missing_log_folders(const LogFolderFindings& findings) {
+  for (const auto& folder : findings.missing) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error)

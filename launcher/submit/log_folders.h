@@ -25,9 +25,10 @@ struct ScriptForLogCheck {
   std::string file;  ///< the script's name in messages
   /// The spec that produced the script; nullptr for a script written by hand.
   const LoadedSpec* spec = nullptr;
-  /// True if the user's --output is kept, not replaced by the run's log.
-  bool has_own_output = false;
-  std::string job_name = {};  ///< replaces %x if the script has no --job-name; sbatch gets it, too
+  /// True if the script's --output is the user's; false if the run's log replaces it.
+  bool keeps_user_output = false;
+  /// The name that sbatch gets if the script has no --job-name; replaces %x.
+  std::string job_name = {};
 };
 
 /// Finds the missing folders; creates none. Adds an error for a folder that cannot be created, and
@@ -39,9 +40,9 @@ struct ScriptForLogCheck {
 /// Reports the findings if all are warnings. Fails with kInvalid and all findings if one is an
 /// error.
 [[nodiscard]] Result<> report_log_folder_findings(Reporter& reporter,
-                                                  const LogFolderFindings& folders);
+                                                  const LogFolderFindings& findings);
 
-/// Creates the missing folders with the user's umask. Fails with kIo and names the folder.
-[[nodiscard]] Result<> make_missing_log_folders(const LogFolderFindings& folders);
+/// Creates the missing folders with the user's umask. Fails with kIo if a folder cannot be created.
+[[nodiscard]] Result<> make_missing_log_folders(const LogFolderFindings& findings);
 
 }  // namespace dlrun

@@ -28,11 +28,12 @@ namespace {
 
 using NamedText = std::pair<const char*, std::string_view>;
 
-/// Creates a run's directory with these files, and adds the run to the index. Removes the run if a
-/// file or the token cannot be written. Only warns if the index cannot be written.
-Result<RunDirectory> record(const Context& context, Reporter& reporter, const std::string& runs_dir,
-                            const std::string& name, std::span<const NamedText> files,
-                            HeldToken* token) {
+/// Creates a run's directory with these files, and adds the run to the index. Removes the run if
+/// one of the files or the file that records the run of this submission's token (held_token.h)
+/// cannot be written. Only warns if the index cannot be written.
+Result<RunDirectory> record_files(const Context& context, Reporter& reporter,
+                                  const std::string& runs_dir, const std::string& name,
+                                  std::span<const NamedText> files, HeldToken* token) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
   // If the path of the runs folder leads through another user's link, the new run would count as
@@ -47,12 +48,13 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
     }
     run->path = std::move(path);
   }
-  // A later call with the same token finds the run, however much of the run has been written.
+  // The token's file is written first, so that a later call with the same token finds the run even
+  // if this call is interrupted.
   if (token != nullptr) {
-    if (auto named = token->store_run(run->path, true); !named) {
+    if (auto stored = token->store_run(run->path, true); !stored) {
       std::error_code ignored;
       std::filesystem::remove_all(run->path, ignored);
-      return tl::unexpected(named.error());
+      return tl::unexpected(stored.error());
     }
   }
   for (const auto& [file, text] : files) {
@@ -82,10 +84,6 @@ void undo_recording(const Context& context, const RunDirectory& run) {
   if (const auto index = RunIndex::of_user(context.env))
     std::filesystem::remove(index->directory() / run.id, ignored);
 }
-
-}  // namespace
-
-namespace {
 
 /// Creates a file without fsync; write_points() flushes all files with one syncfs.
 Result<> write_new_file(const std::filesystem::path& path, std::string_view text) {
@@ -161,7 +159,7 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
   const std::array<NamedText, 3> files = {
       {{"spec.yaml", experiment.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}}};
   auto run =
-      record(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files, token);
+      record_files(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files, token);
   if (!run) return run;
   SweepRecord record;
   add_points(record, sweep);
@@ -192,7 +190,7 @@ Result<RunDirectory> record_new(const Context& context, Reporter& reporter, cons
                                 HeldToken* token) {
   if (!job.experiment) {
     const std::array<NamedText, 1> files = {{{"job.sh", job.script}}};
-    return record(context, reporter, job.runs_dir, job.name, files, token);
+    return record_files(context, reporter, job.runs_dir, job.name, files, token);
   }
   const std::string resolved = resolved_yaml(job.experiment->loaded);
   const std::string plan = plan_json(job.experiment->plan);
@@ -202,8 +200,8 @@ Result<RunDirectory> record_new(const Context& context, Reporter& reporter, cons
                                            {"plan.json", plan},
                                            {"job.sh", job.script},
                                            {"parameters.json", parameters}}};
-  return record(context, reporter, job.runs_dir, job.name,
-                std::span(files).first(parameters.empty() ? 4 : 5), token);
+  return record_files(context, reporter, job.runs_dir, job.name,
+                      std::span(files).first(parameters.empty() ? 4 : 5), token);
 }
 
 /// Records the files of the run that the job repeats.
@@ -224,7 +222,8 @@ Result<RunDirectory> record_repeated_run(const Context& context, Reporter& repor
     files[count] = {name_of_file, texts[count]};
     ++count;
   }
-  return record(context, reporter, job.runs_dir, job.name, std::span(files).first(count), token);
+  return record_files(context, reporter, job.runs_dir, job.name, std::span(files).first(count),
+                      token);
 }
 
 }  // namespace
@@ -236,10 +235,10 @@ Result<RunDirectory> record_run(const Context& context, Reporter& reporter, cons
 }
 
 Result<std::string> copy_code_into_run(const Context& context,
-                                       const std::filesystem::path& source_dir,
+                                       const std::filesystem::path& code_dir,
                                        const std::filesystem::path& runs_dir,
                                        const RunDirectory& run) {
-  const auto snapshot = take_snapshot(source_dir, run.path, runs_dir, context.env);
+  const auto snapshot = take_snapshot(code_dir, run.path, runs_dir, context.env);
   if (snapshot) return snapshot->folder.string();
   undo_recording(context, run);
   return fail(snapshot.error().code, "code.snapshot: {}", snapshot.error().message);

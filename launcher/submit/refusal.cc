@@ -17,7 +17,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::chrono::seconds kNamesTimeLimit{5};
+constexpr std::chrono::seconds kQueryTimeLimit{5};
 constexpr std::size_t kNamesShown = 20;
 
 /// A kind of name that Slurm can refuse.
@@ -46,14 +46,15 @@ std::string names_text(const RefusalRow& row, std::vector<std::string> names,
   if (names.empty()) return {};
   const auto similar = nearest(refused, std::vector<std::string_view>(names.begin(), names.end()));
   const std::string guess = similar ? fmt::format("; did you mean '{}'?", *similar) : "";
-  const std::size_t all = names.size();
-  names.resize(std::min(all, kNamesShown));
-  return fmt::format("; the {} are {}{}{}", row.what, join(names, ", "),
-                     all > names.size() ? fmt::format(" and {} more", all - names.size()) : "",
-                     guess);
+  const std::size_t name_count = names.size();
+  names.resize(std::min(name_count, kNamesShown));
+  return fmt::format(
+      "; the {} are {}{}{}", row.what, join(names, ", "),
+      name_count > names.size() ? fmt::format(" and {} more", name_count - names.size()) : "",
+      guess);
 }
 
-/// Returns the row for this reason; nullptr if the reason is no refused name.
+/// Returns the row for this reason; nullptr if Slurm did not refuse a name.
 const RefusalRow* row_of(SlurmRefusal refusal) {
   for (const RefusalRow& row : refusal_rows()) {
     if (row.refusal == refusal) return &row;
@@ -66,7 +67,7 @@ std::string refused_name_text(const Context& context, const Job& job, const std:
                               const RefusalRow& row) {
   const std::string refused = sbatch_value(script, row.option, row.short_option).value_or("");
   const SlurmQuerySettings settings{context.env, job.settings.clusters.value_or(""),
-                                    kNamesTimeLimit};
+                                    kQueryTimeLimit};
   // A slurmrestd may belong to another Slurm than the commands of this machine.
   const auto names = job.settings.server ? std::vector<std::string>() : row.names(settings);
   return (refused.empty() ? fmt::format("{} is not set", row.key)
@@ -88,8 +89,9 @@ Diagnostic error_at(const LoadedSpec& loaded, const Origins& origins,
   return {Diagnostic::Severity::kError, where, std::move(message), source_line_of(loaded, where)};
 }
 
-/// Returns the text for a request for more nodes than its partition has: "resources.nodes is 9, but
-/// partition 'batch' has 4 nodes"; "" if the number of nodes is not the reason, or is unknown.
+/// Returns the text for a job that requests more nodes than its partition has: "resources.nodes is
+/// 9, but partition 'batch' has 4 nodes"; "" if the number of nodes is not the reason, or is
+/// unknown.
 std::string too_many_nodes_text(const Context& context, const Job& job) {
   const auto& wanted = job.experiment->loaded.spec.resources.nodes;
   // With several clusters, sinfo would show partitions of the same name together.
@@ -98,7 +100,7 @@ std::string too_many_nodes_text(const Context& context, const Job& job) {
   if (!wanted || job.settings.server || has_several_clusters) return {};
   const auto name = sbatch_value(job.script, "--partition", "-p");
   for (const PartitionSize& one :
-       partition_sizes({context.env, job.settings.clusters.value_or(""), kNamesTimeLimit})) {
+       partition_sizes({context.env, job.settings.clusters.value_or(""), kQueryTimeLimit})) {
     if ((name ? one.name != *name : !one.is_default) || wanted->min <= one.nodes) continue;
     return fmt::format("resources.nodes is {}, but partition '{}' has {} node{}",
                        format_nodes(*wanted), printable(one.name), one.nodes,
@@ -107,8 +109,8 @@ std::string too_many_nodes_text(const Context& context, const Job& job) {
   return {};
 }
 
-/// Returns the diagnostic for a refused job that has one part; nullopt if dlrun cannot say more
-/// than Slurm.
+/// Returns the diagnostic for a refused job that is not heterogeneous; nullopt if dlrun cannot say
+/// more than Slurm.
 std::optional<Diagnostic> diagnostic_of_refusal(const Context& context, const Job& job,
                                                 SlurmRefusal refusal) {
   const RefusalRow* const row = row_of(refusal);
@@ -128,7 +130,7 @@ std::optional<Diagnostic> diagnostic_of_refusal(const Context& context, const Jo
 std::vector<Diagnostic> diagnostics_of_refused_parts(const Context& context, const Job& job,
                                                      Executor& executor) {
   const LoadedSpec& loaded = job.experiment->loaded;
-  const auto scripts = scripts_of_parts(job.script);
+  const auto scripts = no_op_scripts_of_parts(job.script);
   const auto components_in_part_order =
       layout_of(loaded.spec, loaded_specs_of_components(loaded)).components_in_part_order;
   if (scripts.size() < 2 || scripts.size() != components_in_part_order.size()) return {};

@@ -13,8 +13,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::int64_t kShortestSeconds = 10, kLongestSeconds = 24 * 3600;
-/// The time limit of a rehearsal is this much longer than its programs run: time for the start of
-/// the ranks.
+/// The time for the start of the ranks. The time limit of a rehearsal is this time plus the time
+/// for which the programs run.
 constexpr std::int64_t kStartSeconds = 300;
 /// The part of kStartSeconds that must fit into the time limit of a partition.
 constexpr std::int64_t kLeastStartSeconds = 60;
@@ -25,8 +25,8 @@ constexpr std::size_t kLongestRunName = 64;  ///< the longest name of a run, in 
 /// Returns true if each node of the partition has at least `count` GPUs and, as far as the types
 /// are known, GPUs of the requested type and of the types of the job's own partition. If `count` is
 /// 0: returns true if the partition has no GPUs.
-bool gpus_fit(const PartitionProfile& partition, const PartitionProfile* own, const JobSpec& spec,
-              std::int64_t count) {
+bool gpus_fit(const PartitionProfile& partition, const PartitionProfile* job_partition,
+              const JobSpec& spec, std::int64_t count) {
   if (count == 0) return partition.gpus_per_node.value_or(0) == 0;
   if (partition.gpus_per_node.value_or(0) < count) return false;
   const auto& types = partition.gpu_types;
@@ -34,7 +34,8 @@ bool gpus_fit(const PartitionProfile& partition, const PartitionProfile* own, co
   if (wanted && !wanted->type.empty() && !types.empty() &&
       std::find(types.begin(), types.end(), wanted->type) == types.end())
     return false;
-  return own == nullptr || own->gpu_types.empty() || types.empty() || own->gpu_types == types;
+  return job_partition == nullptr || job_partition->gpu_types.empty() || types.empty() ||
+         job_partition->gpu_types == types;
 }
 
 /// Returns the share of `count` GPUs that belongs to `ranks` of `all_ranks` ranks: at least 1, or 0
@@ -120,7 +121,8 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
                                            std::int64_t seconds, std::int64_t ranks) {
   const Resources& r = spec.resources;
   const auto found = site.partitions.find(r.partition.value_or(site.default_partition));
-  const PartitionProfile* const own = found == site.partitions.end() ? nullptr : &found->second;
+  const PartitionProfile* const job_partition =
+      found == site.partitions.end() ? nullptr : &found->second;
   const std::int64_t gpus = gpus_used_on_node(spec, site, ranks);
   const auto mem = memory_mib(r.mem.value_or("0")).value_or(0);
   const std::string* best = nullptr;
@@ -128,8 +130,10 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
   for (const auto& [name, partition] : site.partitions) {
     const auto limit = partition.max_time_seconds;
     if (!limit || *limit < seconds + kLeastStartSeconds) continue;
-    if (own != nullptr && own->max_time_seconds && *limit >= *own->max_time_seconds) continue;
-    if (!gpus_fit(partition, own, spec, gpus)) continue;
+    if (job_partition != nullptr && job_partition->max_time_seconds &&
+        *limit >= *job_partition->max_time_seconds)
+      continue;
+    if (!gpus_fit(partition, job_partition, spec, gpus)) continue;
     if (partition.cpus_per_node && *partition.cpus_per_node < r.cpus_per_task.value_or(1) * ranks)
       continue;
     if (partition.mem_per_node_mib && *partition.mem_per_node_mib < mem) continue;
@@ -151,13 +155,13 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   const bool fits_one_node = per_node >= kMostRehearsalRanks;
   const std::int64_t rehearsal_per_node = fits_one_node ? kMostRehearsalRanks : 1;
   const std::int64_t rehearsal_nodes = fits_one_node ? 1 : std::min(nodes, kMostRehearsalRanks);
-  auto limit = choices.seconds + kStartSeconds;
+  auto limit_seconds = choices.seconds + kStartSeconds;
   const auto partition =
       choices.partition ? choices.partition
                         : short_partition(loaded.site, spec, choices.seconds, rehearsal_per_node);
   const auto profile = loaded.site.partitions.find(partition.value_or(""));
   if (profile != loaded.site.partitions.end() && profile->second.max_time_seconds)
-    limit = std::min(limit, *profile->second.max_time_seconds);
+    limit_seconds = std::min(limit_seconds, *profile->second.max_time_seconds);
 
   std::vector<std::string> changes;
   const auto set = [&](std::string_view key, std::string_view value) {
@@ -173,7 +177,7 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   set("name"_key, name_of_rehearsal(name));
   set("resources.nodes"_key, fmt::format("{}", rehearsal_nodes));
   set("resources.tasks_per_node"_key, fmt::format("{}", rehearsal_per_node));
-  set("resources.time"_key, fmt::format("{}s", limit));
+  set("resources.time"_key, fmt::format("{}s", limit_seconds));
   if (partition) set("resources.partition"_key, *partition);
   if (r.gpus_per_node)
     set("resources.gpus_per_node"_key,
@@ -208,16 +212,16 @@ Result<SubmittedSequence> submit_run_and_rehearsal(Context& context, Reporter& r
   if (sequence.submitted.front().is_interrupted) return sequence;
   const RunDirectory rehearsal_run = sequence.submitted.front().run;
   add_dependency_on_run(job, rehearsal_run, "--rehearse");
-  auto real = submit_planned(context, reporter, inspector, std::move(job));
-  if (!real) {
-    sequence.failure = std::move(real.error());
+  auto submitted_run = submit_planned(context, reporter, inspector, std::move(job));
+  if (!submitted_run) {
+    sequence.failure = std::move(submitted_run.error());
     sequence.advice = fmt::format(
         "the run itself was not submitted; its rehearsal stays queued. `{}` submits the run",
         command_that_submits_run(options, sequence.submitted.front()));
     return sequence;
   }
-  record_rehearsal_in_run(reporter, rehearsal_run, real->run, spec);
-  sequence.submitted.push_back(std::move(*real));
+  record_rehearsal_in_run(reporter, rehearsal_run, submitted_run->run, spec);
+  sequence.submitted.push_back(std::move(*submitted_run));
   return sequence;
 }
 

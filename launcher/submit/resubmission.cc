@@ -11,7 +11,7 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/yaml_document.h"
 #include "launcher/submit/cancellation.h"
-#include "launcher/submit/known_bad.h"
+#include "launcher/submit/known_bad_exclusion.h"
 #include "launcher/submit/submitting.h"
 
 namespace dlrun {
@@ -56,8 +56,8 @@ const YamlNode* value_in(const YamlDocument& document, const YamlNode* map, std:
   return nullptr;
 }
 
-/// Returns true if a resolved spec waits for runs, downloads files or needs an environment that
-/// dlrun builds, which no script can express.
+/// Returns true if the script alone does not describe the job of a resolved spec: the spec has
+/// `after`, downloads, or an environment of uv, pixi, spack, uenv or EESSI.
 bool needs_spec(std::string_view resolved_yaml) {
   const auto document = parse_yaml(resolved_yaml);
   if (!document || document->nodes.empty()) return true;  // planning the spec reports the mistake
@@ -140,7 +140,8 @@ Result<std::optional<LockedPoint>> lock_point(const Context& context, const std:
   return std::optional(LockedPoint{std::move(*lock), is_sweep_locked});
 }
 
-/// Refuses a run without Slurm. Unless `force`, also refuses a run that may still have a job.
+/// Refuses a run that ran without Slurm. Unless `force`, also refuses a run that may still have a
+/// job.
 Result<> check_can_resubmit(const IndexEntry& run, const RunStatus& status, bool force) {
   if (status.job.cluster == kLocalCluster) {
     return fail(Errc::kUsage,
@@ -172,8 +173,8 @@ Result<> check_can_resubmit(const IndexEntry& run, const RunStatus& status, bool
 
 /// Returns the submission of an earlier call with the same token. `-H` repeats the token of a
 /// submission after a cut connection (held_token.h). Returns nullopt without a token, and if Slurm
-/// has no such job. is_point: `run` is a sweep's point, in which the path of the new run is then
-/// recorded.
+/// has no such job. is_point: `run` is a point of a sweep; the path of the new run is then recorded
+/// in this point's directory.
 Result<std::optional<Submitted>> complete_earlier_resubmission(const Context& context,
                                                                Reporter& reporter,
                                                                RunInspector& inspector,
@@ -226,11 +227,11 @@ Result<std::optional<Experiment>> recorded_experiment_if_needed(const Context& c
 }
 
 Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
-                           const std::string& named, bool force, HeldToken* token) {
-  DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, named));
+                           const std::string& run_argument, bool force, HeldToken* token) {
+  DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, run_argument));
   DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
   if (is_sweep(run.path)) return resubmit_sweep(context, reporter, inspector, run, token);
-  DLRUN_TRY_ASSIGN(auto locked, lock_point(context, named, run));
+  DLRUN_TRY_ASSIGN(auto locked, lock_point(context, run_argument, run));
   if (locked) {
     run.path = current_run_of(run.path);  // read again under the lock
     DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
@@ -251,7 +252,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(auto job, job_of_run(context, run, status.facts));
   DLRUN_TRY_ASSIGN(const auto checked,
                    check_job(context, reporter, inspector, job, nullptr, NextStep::kResubmission));
-  Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);
+  Provenance provenance(job.code_dir, context.env, context.argv, context.tools.hash);
   provenance.set_repeated_run(run.id);
   provenance.set_submit_directory(job.settings.submit_directory);
   const auto record_successor = [&](const RunDirectory& made) -> Result<> {

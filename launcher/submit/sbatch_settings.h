@@ -9,8 +9,9 @@
 
 namespace dlrun {
 
-/// Writes submit.json of a sweep or a run: the settings for sbatch that all its jobs share, without
-/// the secrets. Later calls read these settings to submit missing or additional jobs.
+/// Writes submit.json of a sweep, or of a run with `retry.chain`: the settings for sbatch that all
+/// its jobs share, without the secrets. dlrun reads them again to submit missing or additional
+/// jobs.
 [[nodiscard]] Result<> write_sbatch_settings(const std::filesystem::path& run,
                                              const SbatchSettings& settings);
 /// Reads submit.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLongestName = 64;  ///< characters
 
-/// Returns the text as the name of a run.
+/// Makes a run's name from a text: replaces each character that a name cannot have by '-'.
 std::string slug(std::string_view text) {
   std::string name;
   for (const char c : text.substr(0, kLongestName)) {
@@ -54,9 +54,9 @@ std::string runs_dir_in(std::string_view text) {
   return {};
 }
 
-/// Returns the different names in the lines `--secret NAME`, which are options of the rank agent,
-/// and `--webhook NAME` and `--mlflow-secret NAME`, which are options of lead. Each component has
-/// its own lines. Somebody who edited the script may have added or removed lines.
+/// Returns the names of the secrets, each once: the names in the lines `--secret NAME` (an option
+/// of the rank agent), `--webhook NAME` and `--mlflow-secret NAME` (options of lead). Each
+/// component has its own lines. Somebody who edited the script may have added or removed lines.
 std::vector<std::string> secrets_in(std::string_view text) {
   std::vector<std::string> names;
   for (const auto line : split(text, '\n')) {

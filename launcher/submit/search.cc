@@ -34,8 +34,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookEvery{500};
 /// The interval at which Slurm is asked about points whose records have no end.
 constexpr std::chrono::seconds kAskSlurmEvery{10};
-/// The time for which points that Slurm refuses are submitted again. Many refusals, such as those
-/// of a limit on queued jobs, end by themselves.
+/// How long dlrun submits points again that Slurm refuses. Many refusals, such as those of a limit
+/// on queued jobs, end by themselves.
 constexpr std::chrono::minutes kRefusedLimit{10};
 constexpr std::int64_t kDefaultAnswerSeconds = 60;  ///< the default of sweep.ask_timeout
 
@@ -61,11 +61,11 @@ struct OpenPoint {
            {{"point", point.number},
             {"values", values_json(point.values)},
             {"state", word(status.state)},
-            {"stopped_early", record.attempt_reason == EndReason::kStoppedEarly},
+            {"stopped_early", record.attempt_end_reason == EndReason::kStoppedEarly},
             {"result", std::move(result)}}}};
 }
 
-/// The attempts to submit points that are in the sweep's record and that Slurm has not accepted.
+/// The attempts to submit points that are in the sweep's record and that Slurm may lack.
 struct UnsentRetries {
   Error error;  ///< the error of the last attempt
   Backoff backoff{};
@@ -87,11 +87,12 @@ class Search {
 
   Result<Searched> run(const IndexEntry* earlier) {
     if (earlier != nullptr) DLRUN_TRY(take_over(*earlier));
+    // The reader of the spec has turned the duration into a number of seconds, as text.
     const auto seconds = parse_int(sweep_.ask_timeout.value_or("")).value_or(kDefaultAnswerSeconds);
     DLRUN_TRY_ASSIGN(program_,
                      SearchProgram::start(sweep_.ask, context_.env, job_.experiment->loaded.folder,
                                           std::chrono::seconds(seconds)));
-    // A signal between two questions ends the search like one that arrives while dlrun waits.
+    // Exists during the whole search, so that a signal between two questions is noticed.
     const Interrupt interrupt;
     auto outcome = program_->send(start_message(sweep_));
     if (outcome) outcome = tell_results();
@@ -133,6 +134,7 @@ class Search {
       }
       open_.push_back({next_++, std::move(values), point_path(run_->path, point)});
     }
+    // Slurm may lack some of these points. submit_unsent() finds out, and submits those.
     unsent_.emplace();
     return {};
   }
@@ -180,11 +182,11 @@ class Search {
     if (unsent_) return batch;
     std::size_t wanted = std::min(pack_, max_open_points - std::min(max_open_points, open_.size()));
     if (wanted < pack_) wanted = 0;
-    const auto most = static_cast<std::size_t>(
+    const auto max_points = static_cast<std::size_t>(
         sweep_.max_points.value_or(static_cast<std::int64_t>(kMostSweepPoints)));
     // A continued search may already have more points than sweep.max_points now allows.
-    wanted = std::min(wanted, most - std::min(most, next_));
-    has_all_points_ = has_all_points_ || next_ >= most;
+    wanted = std::min(wanted, max_points - std::min(max_points, next_));
+    has_all_points_ = has_all_points_ || next_ >= max_points;
     while (!has_all_points_ && !is_waiting_ && batch.size() < wanted) {
       DLRUN_TRY_ASSIGN(const auto line, program_->ask({{"ask", next_ + batch.size()}}));
       auto answer = parse_proposal(line, sweep_);
@@ -220,40 +222,39 @@ class Search {
       DLRUN_TRY(prepare_runs_folder(context_, reporter_, job_.runs_dir, true));
     const std::size_t first_array = array_count_;
     array_count_ += planned.arrays.size();
-    std::vector<std::pair<std::size_t, std::size_t>> places;
+    std::vector<SweepRecord::Point> recorded;
     for (const PlannedPoint& point : planned.points)
-      places.emplace_back(first_array + point.array, point.point_in_array);
+      recorded.push_back({first_array + point.array, point.point_in_array, {}});
     const auto sent = run_ ? submit_more_points(context_, inspector_, *run_, job_.settings, planned)
                            : submit_first(std::move(planned));
     if (!sent && !has_recorded(next_ + batch.size())) return sent;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const SweepRecord::Point recorded{places[i].first, places[i].second, {}};
       reporter_.note(fmt::format("{}/{}: {}", run_->id, next_, describe(batch[i])));
-      open_.push_back({next_++, std::move(batch[i]), point_path(run_->path, recorded)});
+      open_.push_back({next_++, std::move(batch[i]), point_path(run_->path, recorded[i])});
     }
     if (sent || sent.error().code == Errc::kInterrupted) return sent;
     unsent_ = UnsentRetries{sent.error()};
-    unsent_->backoff.record_query();
+    unsent_->backoff.record_attempt();
     reporter_.warning(fmt::format("{}; dlrun submits the point{} again soon", sent.error().message,
                                   batch.size() == 1 ? "" : "s"));
     return {};
   }
 
   /// Returns true if the sweep's record has at least this number of points.
-  [[nodiscard]] bool has_recorded(std::size_t points) const {
+  [[nodiscard]] bool has_recorded(std::size_t point_count) const {
     if (!run_) return false;
     const auto recorded = read_sweep(run_->path);
-    return recorded && recorded->points.size() >= points;
+    return recorded && recorded->points.size() >= point_count;
   }
 
-  /// Submits the unsent points again if their pause is over. Gives up if Slurm has refused them for
-  /// kRefusedLimit: the program then gets their state.
+  /// Submits the unsent points again if the pause after the last attempt is over. Gives up if Slurm
+  /// has refused them for kRefusedLimit: the program then gets the state of these points.
   Result<> submit_unsent() {
     if (!unsent_ || !unsent_->backoff.is_due()) return {};
     const auto sent = submit_missing_points(context_, reporter_, inspector_,
                                             {run_->id, run_->name, run_->path, run_->created});
-    // kUsage means that Slurm has all points: an earlier attempt succeeded, but its answer was
-    // lost.
+    // kUsage means that Slurm has all points: it had them when this search continued the earlier
+    // one, or an attempt succeeded and its answer was lost.
     if (sent || sent.error().code == Errc::kUsage) {
       reporter_.note(fmt::format("{}: Slurm has all points now", run_->id));
       unsent_.reset();
@@ -263,7 +264,7 @@ class Search {
     const Errc code = sent.error().code;
     if (code == Errc::kInterrupted) return tl::unexpected(sent.error());
     unsent_->error = sent.error();
-    unsent_->backoff.record_query();
+    unsent_->backoff.record_attempt();
     const bool may_recover = code == Errc::kUnavailable || code == Errc::kTimeout;
     if (may_recover || Clock::now() < unsent_->since + kRefusedLimit) return {};
     refusal_ = std::move(unsent_->error);
@@ -356,7 +357,7 @@ class Search {
   [[nodiscard]] Error with_advice(Error error) const {
     if (!run_ || error.message.empty()) return error;
     error.message += open_.empty()
-                         ? fmt::format("; `dlrun sweep {}` lists its points", run_->handle())
+                         ? fmt::format("; `dlrun sweep {}` lists the points", run_->handle())
                          : fmt::format(
                                "; the search program does not have the result of {} point{} of "
                                "{}: `dlrun sweep {}` lists the points, `dlrun cancel {}` ends "

@@ -14,12 +14,17 @@ struct Searched {
   std::size_t point_count = 0;  ///< number of points
 };
 
-/// Runs the search to its end. Reports each point when it is submitted and when it ends. Fails with
-/// kInvalid if an answer of the program is invalid, or if the program proposes no point or waits
-/// although it has all results; with kNotFound if there is no such program, with kTimeout if the
-/// program does not answer in time, with kPeer if it ends too early, with kInterrupted on Ctrl-C,
-/// and as submit_sweep() does. After a failure, queued and running points remain, and the message
-/// says how to list and how to cancel them, and how to continue the search.
+/// Runs the search to its end. Reports each point when it is submitted and when it ends. Fails as
+/// submit_sweep() does, and:
+/// - with kInvalid if an answer of the program is invalid, if the program ends the search before it
+///   has proposed a point, or if it waits for another result although it has the results of all its
+///   points
+/// - with kNotFound if there is no such program
+/// - with kTimeout if the program does not answer in time
+/// - with kPeer if the program ends before the search is over
+/// - with kInterrupted on Ctrl-C.
+/// After a failure, queued and running points remain, and the message says how to list and how to
+/// cancel them, and how to continue the search.
 ///
 /// earlier: the sweep of an earlier search, which this search continues; nullptr: a new search. The
 /// program first gets the results of the earlier points, and the new points are added to the same

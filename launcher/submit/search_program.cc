@@ -175,7 +175,7 @@ void close_others_at_exec() {
 /// kInterrupted after a signal.
 [[nodiscard]] Result<bool> wait_for(int fd, short events, Clock::time_point deadline,
                                     const Interrupt& interrupt) {
-  constexpr long long kLookMs = 200;  // a signal just before poll() is noticed after this time
+  constexpr long long kLookMs = 200;  // a signal just before poll() is noticed within this time
   for (;;) {
     if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted");
     const auto left =
@@ -241,7 +241,7 @@ Result<std::unique_ptr<SearchProgram>> SearchProgram::start(const std::vector<st
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail(Errc::kIo, "sweep.ask: {}", errno_text(errno));
-  UniqueFd own_end(ends[0]), child_end(ends[1]);
+  UniqueFd parent_end(ends[0]), child_end(ends[1]);
   const std::vector<std::string> entries = env.entries();
   std::vector<char*> arguments = pointers(argv), variables = pointers(entries);
   const pid_t child = ::fork();
@@ -249,7 +249,7 @@ Result<std::unique_ptr<SearchProgram>> SearchProgram::start(const std::vector<st
   if (child == 0)
     become_search_program(*program, arguments.data(), variables.data(), directory, child_end.get());
   return std::unique_ptr<SearchProgram>(
-      new SearchProgram(argv[0], child, std::move(own_end), timeout));
+      new SearchProgram(argv[0], child, std::move(parent_end), timeout));
 }
 
 SearchProgram::~SearchProgram() {

@@ -46,9 +46,9 @@ struct Proposal {
 class SearchProgram {
  public:
   /// Starts the program. directory: its working directory, from which a relative path in argv[0]
-  /// starts. timeout: the longest time in which the program must read a line or answer. Fails with
-  /// kNotFound if there is no such program, and with kIo if no process can be made. If the process
-  /// cannot execute the program, it ends with code 127, and ask() fails with kPeer.
+  /// starts. timeout: the time limit for reading a line, and for each answer. Fails with kNotFound
+  /// if there is no such program, and with kIo if no process can be made. If the process cannot
+  /// execute the program, the process ends with exit code 127, and ask() fails with kPeer.
   [[nodiscard]] static Result<std::unique_ptr<SearchProgram>> start(
       const std::vector<std::string>& argv, const Env& env, const std::string& directory,
       std::chrono::seconds timeout);

@@ -14,23 +14,25 @@
 
 namespace dlrun {
 
-/// The options of a session, except those that change the spec (SpecOptions). attach_to() takes
-/// them, too.
+/// The options of run_interactive() and attach_to(), except those that change the spec
+/// (SpecOptions).
 struct SessionChoices {
   std::vector<std::string> command;  ///< empty: a shell
   bool has_terminal = false;         ///< standard input is a terminal
-  bool is_dry_run = false;           ///< only return the call that would start the session
+  bool is_dry_run = false;           ///< only returns the call that would start the session
 };
 
 /// With is_dry_run: the call that would start the session. Otherwise the end of the session.
 using SessionResult = std::variant<PlannedSession, ForegroundEnd>;
 
 /// Plans and checks the job, fetches its downloads, builds its environments, asks Slurm for the
-/// allocation, and runs the command (a shell if it is empty) in the foreground until it ends.
-/// point: for a sweep, the point whose environment is used. Fails with kUsage for a sweep without
-/// `point`, and for a shell without a terminal; with kNotFound if this machine has no Slurm; with
-/// kInterrupted after a signal before the session has begun; with kUnavailable or kRefused if Slurm
-/// gives no allocation. salloc has then printed its own reason.
+/// allocation, and runs choices.command (or a shell) in the foreground until it ends. point: for a
+/// sweep, the point whose environment is used.
+///
+/// Fails with kUsage for a sweep without `point`, and for a shell without a terminal; with
+/// kNotFound if this machine has no Slurm; with kInterrupted after a signal before the session has
+/// begun; with kUnavailable or kRefused if Slurm gives no allocation. In the last case, salloc has
+/// printed the reason.
 [[nodiscard]] Result<SessionResult> run_interactive(const Context& context, Reporter& reporter,
                                                     const SpecOptions& options,
                                                     const std::optional<std::size_t>& point,

@@ -1,5 +1,5 @@
-// A session locks its folder with flock(), and child processes inherit the lock. A folder without a
-// lock was therefore left by a killed session, and the next session removes it.
+// A session locks its folder with flock(), and its child processes inherit the lock. If no process
+// holds the lock of a folder, its session was killed, and the next session removes the folder.
 
 #include "launcher/submit/session_folder.h"
 
@@ -17,9 +17,9 @@
 namespace dlrun {
 namespace {
 
-/// Opens and locks the folder. Returns a descriptor that is not open if another process holds the
-/// lock or has removed the folder meanwhile, and if the file system has no locks. Child processes
-/// inherit the descriptor, and with it the lock.
+/// Opens and locks the folder. The returned descriptor is not open if another process holds the
+/// lock or has removed the folder, or if the file system has no locks. Child processes inherit the
+/// descriptor, and with it the lock.
 UniqueFd open_and_lock(const std::filesystem::path& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (!fd.is_open() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
@@ -33,11 +33,11 @@ UniqueFd open_and_lock(const std::filesystem::path& folder) {
 /// system without locks.
 void remove_abandoned(const std::filesystem::path& sessions) {
   std::error_code error;
-  for (std::filesystem::directory_iterator folders(sessions, error);
-       !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
-    const UniqueFd fd = open_and_lock(folders->path());
+  for (std::filesystem::directory_iterator folder(sessions, error);
+       !error && folder != std::filesystem::directory_iterator(); folder.increment(error)) {
+    const UniqueFd fd = open_and_lock(folder->path());
     std::error_code ignored;
-    if (fd.is_open()) std::filesystem::remove_all(folders->path(), ignored);
+    if (fd.is_open()) std::filesystem::remove_all(folder->path(), ignored);
   }
 }
 

@@ -126,8 +126,8 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
       continue;
     }
     const bool is_passed =
-        std::any_of(arguments.begin(), arguments.end(), [&](std::string_view word) {
-          return word == "--" + option.name || word.starts_with("--" + option.name + "=");
+        std::any_of(arguments.begin(), arguments.end(), [&](std::string_view argument) {
+          return argument == "--" + option.name || argument.starts_with("--" + option.name + "=");
         });
     if (is_passed && option.name != "chdir") passed.push_back(option);
   }

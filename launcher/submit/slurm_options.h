@@ -11,12 +11,12 @@
 
 namespace dlrun {
 
-/// Fails with kInvalid and a problem for each option that sbatch does not know, with its place and
-/// the nearest known name. An option that srun does not know, or an MPI plugin (`launch.mpi`) that
-/// srun does not list, is only a warning: the nodes may have other plugins. Does not check: the
-/// options of a program that is not installed; the options of sbatch if the job is submitted
-/// through slurmrestd; the plugins if the job is for another cluster. Contacts no controller;
-/// starts a program only if the spec has options for that program.
+/// Fails with kInvalid if sbatch does not know an option. Reports each such option with its line in
+/// the spec and the nearest known name. An option that srun does not know, or an MPI plugin
+/// (`launch.mpi`) that srun does not list, is only a warning: the nodes may have other plugins than
+/// this machine. Does not check: the options of a program that is not installed; the options of
+/// sbatch if the job is submitted through slurmrestd; the plugins if the job is for another
+/// cluster. Contacts no controller; starts a program only if the spec has options for that program.
 [[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
                                            const LoadedSpec& loaded);
 

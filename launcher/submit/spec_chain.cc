@@ -17,11 +17,11 @@ struct Link {
 
 Result<Link> plan_link(const Context& context, Reporter& reporter, const std::string& file,
                        const SpecOptions& options) {
-  SpecOptions own = options;
-  own.file = file;
+  SpecOptions file_options = options;
+  file_options.file = file;
   Link link;
   link.file = file;
-  DLRUN_TRY_ASSIGN(link.job, job_of_file(context, reporter, own));
+  DLRUN_TRY_ASSIGN(link.job, job_of_file(context, reporter, file_options));
   if (!link.job.experiment) {
     return fail(
         Errc::kUsage,
@@ -121,8 +121,8 @@ Result<SubmittedSequence> submit_spec_chain(Context& context, Reporter& reporter
     chain.submitted.push_back(std::move(*submitted));
     const Submitted& last = chain.submitted.back();
     if (last.failure || last.is_interrupted) {
-      // The caller reports why this submission is incomplete. Further jobs would wait for this
-      // job.
+      // The caller reports why this submission is incomplete. The next spec is not submitted,
+      // because its job would wait for this one.
       break;
     }
   }

@@ -43,9 +43,10 @@ struct SubmittedSequence {
 
 /// Submits each spec as submit_spec() does. The `after.ok` of each spec also gets the run of the
 /// spec before it. Reads and plans all specs before it submits the first one. options: apply to all
-/// specs; options.file is ignored. Fails and submits nothing if a spec cannot be planned, has
-/// sweep.ask or is a script without a spec, if the call comes from another machine, which could not
-/// repeat several submissions safely, or if the submission of the first spec fails.
+/// specs; options.file is ignored. Fails and submits nothing
+/// - if a spec cannot be planned, has sweep.ask or is a script without a spec;
+/// - if the call comes from another machine (see refuse_remote_call());
+/// - if the submission of the first spec fails.
 [[nodiscard]] Result<SubmittedSequence> submit_spec_chain(Context& context, Reporter& reporter,
                                                           RunInspector& inspector,
                                                           const std::vector<std::string>& specs,

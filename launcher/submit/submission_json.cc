@@ -81,7 +81,7 @@ Json submitted_sweep_json(const Env& env, const Submitted& submitted) {
   out["cluster"] = text_or_null(first.job.cluster);
   const auto report = report_of_new_job(env, first);
   out["start"] = start_json(report);
-  out["points"] = points.to_submit;
+  out["points"] = points.to_submit_count;
   out["max_parallel"] = value_or_null(points.max_parallel);
   out["gpu_hours"] = nullptr;
   out["core_hours"] = nullptr;
@@ -93,7 +93,7 @@ Json account_json(const AccountUse& use) {
   Json limits = Json::array();
   for (const AccountLimit& limit : use.limits) {
     limits.push_back({{"resource", limit.resource},
-                      {"user", text_or_null(limit.holder)},
+                      {"user", text_or_null(limit.user)},
                       {"limit_hours", limit.limit_minutes / 60},
                       {"used_hours", limit.used_minutes / 60},
                       {"reserved_hours", limit.reserved_minutes / 60},

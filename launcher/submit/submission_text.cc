@@ -10,7 +10,7 @@ namespace dlrun {
 namespace {
 
 /// Returns the limits of the job's partition as text, or "" if they are unknown. Reads the
-/// partition's name from the script, because the user may have edited it.
+/// partition's name from the script, which the user may have edited.
 std::string partition_limits(const Job& job) {
   if (!job.experiment || job.source == Job::Source::kRun) return "";
   return partition_text(job.experiment->loaded.site,
@@ -26,13 +26,13 @@ std::string follow_ups_text(const Submitted& submitted) {
                      ids.size() == 1 ? "" : "s", join(ids, ", "), ids.size() == 1 ? "s" : "");
 }
 
-/// Returns the number of points of a sweep that Slurm got now, and the cost if it is known.
+/// Returns how many points of the sweep this call submits, and their cost if it is known.
 std::string points_text(const Submitted::Points& points) {
   if (points.plan) return points_and_cost_text(*points.plan);
-  return points.to_submit == points.all
-             ? fmt::format("all {} points", points.all)
+  return points.to_submit_count == points.all_count
+             ? fmt::format("all {} points", points.all_count)
              : fmt::format("{} of {} points: those that Slurm had not accepted before",
-                           points.to_submit, points.all);
+                           points.to_submit_count, points.all_count);
 }
 
 void add_sweep_lines(LabelledLines& lines, const Submitted& submitted) {
@@ -67,10 +67,10 @@ std::string jobs_text(const Submitted& submitted) {
   }
   std::vector<std::string> jobs = job_ids_of(submitted);
   const std::size_t all = jobs.size();
-  constexpr std::size_t kShown = 8;
-  if (all > kShown) jobs.resize(kShown);
+  constexpr std::size_t kJobsShown = 8;
+  if (all > kJobsShown) jobs.resize(kJobsShown);
   return fmt::format("as job{} {}{}", all == 1 ? "" : "s", join(jobs, " "),
-                     all > kShown ? fmt::format(" ... ({} arrays)", all) : "");
+                     all > kJobsShown ? fmt::format(" ... ({} arrays)", all) : "");
 }
 
 SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {

@@ -27,11 +27,11 @@ struct SubmissionFacts {
 /// output: "the run X is submitted, as job 42; ...".
 [[nodiscard]] std::string queued_text(const Submitted& submitted);
 
-/// Returns the note about a Ctrl-C that arrived during the submission.
+/// Returns the message about a Ctrl-C that arrived during the submission.
 [[nodiscard]] std::string interrupted_text(const Submitted& submitted);
 
-/// Returns the note about a Ctrl-C that ended the watching. job: the id of the run's job; not used
-/// for a sweep.
+/// Returns the message about a Ctrl-C that ended the watching. job: the id of the run's job; not
+/// used for a sweep.
 [[nodiscard]] std::string stopped_watching_text(const IndexEntry& run, const std::string& job);
 
 }  // namespace dlrun

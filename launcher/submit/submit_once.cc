@@ -35,9 +35,9 @@ Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   return submission;
 }
 
-/// Finds out whether Slurm has the job after this error of its submission. If the error is an
-/// unconfirmed refusal, looks for the job twice, because slurmrestd may still be passing the job on
-/// to the controller.
+/// Finds out whether Slurm has the job although its submission failed with `error`. If the error is
+/// an unconfirmed refusal, looks for the job twice, because slurmrestd may still be passing the job
+/// on to the controller.
 Result<Submission> find_outcome_after(const Error& error, const std::filesystem::path& journal,
                                       const Submission& submission, Executor& executor) {
   constexpr std::chrono::seconds kPause{2};

@@ -15,11 +15,11 @@ namespace dlrun {
 /// records the job.
 ///
 /// If the answer is lost, asks the controller for a job with the token. If the controller knows no
-/// such job, submits again, once and with the same token. Should the first call have made a job
-/// after all, there are two jobs, and only the job that claims the run first starts the ranks.
+/// such job, submits again, once and with the same token. If the first call did create a job, Slurm
+/// then has two jobs, and only the job that claims the run first starts the ranks.
 ///
-/// After Ctrl-C during sbatch, asks the controller, too, but does not submit again. If Slurm has
-/// the job, returns the submission; the calling function learns of the Ctrl-C from `interrupt`.
+/// After a Ctrl-C during sbatch, asks the controller for the job, but does not submit again. If
+/// Slurm has the job, returns the submission; the caller learns of the Ctrl-C from `interrupt`.
 ///
 /// token: the token of the submission; empty: a new one. A follow-up job of a chain has a journal
 /// of its own, in follow_up_path(), and shares the run's secrets. Fails with Slurm's error if Slurm

@@ -36,7 +36,7 @@ Result<> check_search(bool is_over_ssh, bool watches) {
   return {};
 }
 
-/// Runs the search of a sweep. continued: the search to continue; empty: none.
+/// Runs the search of a sweep. continued: the earlier search to continue; empty: starts a new one.
 Result<SubmitResult> run_or_continue_search(const Context& context, Reporter& reporter,
                                             RunInspector& inspector, Job job,
                                             const std::string& continued, Provenance& provenance) {
@@ -55,7 +55,7 @@ Result<SubmitResult> run_or_continue_search(const Context& context, Reporter& re
 Provenance provenance_of(Context& context, const std::string& file) {
   const std::string git_state = context.env.get_or(kGitStateVariable, "");
   context.env.unset(kGitStateVariable);
-  return Provenance(source_folder(context, file), context.env, context.argv, context.tools.hash,
+  return Provenance(code_folder_of(context, file), context.env, context.argv, context.tools.hash,
                     git_state);
 }
 

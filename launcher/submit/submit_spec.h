@@ -25,14 +25,14 @@ enum class SubmitMode {
 struct SubmitChoices {
   SubmitMode mode = SubmitMode::kSubmit;
   bool watches = false;   ///< --watch: follow the job; an error for a search
-  std::string continued;  ///< the search to continue, as the user names it; empty: none
+  std::string continued;  ///< --continue: the search, as the user typed it; empty: a new search
 };
 
 /// kDryRun: what a submission would do.
 struct DryRun {
   Job job;                         ///< for a sweep, its first array
   std::optional<SweepPlan> sweep;  ///< nullopt for a single job
-  /// The run's directory, with letters in place of the time and the random digits.
+  /// The path of the run's directory with placeholders: RUNS/NAME-YYYYMMDD-HHMMSS-xxxx.
   std::filesystem::path run;
   std::vector<std::string> sbatch_options;
 };
@@ -47,15 +47,16 @@ struct TestOnlyAnswer {
 using SubmitResult = std::variant<Submitted, Searched, DryRun, TestOnlyAnswer>;
 
 /// Returns the provenance of a submission. git inspects the code in the background. Code that was
-/// copied over ssh has no .git; the file that kGitStateVariable names then has git's state. Removes
-/// this variable, so that no job inherits it. file: the spec or the script.
+/// copied over ssh has no .git; the state of git is then in the file whose path is the value of
+/// kGitStateVariable. Removes this variable, so that no job inherits it. file: the spec or the
+/// script.
 [[nodiscard]] Provenance provenance_of(Context& context, const std::string& file);
 
 /// Submits a spec or a script, runs the search of a spec with sweep.ask, or only tries a submission
 /// out. If the environment has a token and an earlier call with this token submitted the job,
 /// returns that submission. Fails with kUsage if choices.continued is another user's run, and if
 /// choices.continued is set but no search would run: the spec has no sweep.ask, or choices.mode is
-/// not kSubmit. Fails with kUsage, too, for a search with a token or with choices.watches.
+/// not kSubmit. Also fails with kUsage for a search with a token or with choices.watches.
 [[nodiscard]] Result<SubmitResult> submit_spec(Context& context, Reporter& reporter,
                                                RunInspector& inspector, const SpecOptions& options,
                                                const SubmitChoices& choices,

@@ -21,7 +21,8 @@ namespace dlrun {
 namespace {
 
 /// Returns the run of the job: the run that an earlier call with the same token recorded, or else a
-/// new one. If the earlier run has a copy of the code, sets job.settings.chdir to the folder in it.
+/// new one. If the earlier run has a copy of the code, sets job.settings.chdir to the job's folder
+/// in this copy.
 Result<RunDirectory> find_or_record_run(const Context& context, Reporter& reporter, Job& job,
                                         HeldToken* token) {
   if (token == nullptr || token->run().empty()) return record_run(context, reporter, job, token);
@@ -37,10 +38,10 @@ bool is_absent(const std::string& path) {
 }
 
 /// Returns true if the job cannot run without the installed trainer. A script that the user gave
-/// may start its own copy of dlrun-trainer, for example one of an earlier version. Such a job needs
-/// the installed trainer only if that copy is gone. For an unedited script, the spec that the
-/// script carries says whether the script starts a copy. For any other script, only its lines say
-/// so.
+/// may contain the path of a dlrun-trainer, usually of the copy that dlrun keeps beside the runs.
+/// Its job then needs the installed trainer only if no file exists at this path. An unedited script
+/// carries its spec, and the spec says whether the job uses the trainer. In any other given script,
+/// dlrun searches the lines for paths of dlrun-trainer; if it finds none, the plan decides.
 bool needs_trainer(const Job& job) {
   const bool plan_uses_trainer = job.experiment && job.experiment->plan.uses_trainer();
   if (!job.has_given_script()) return plan_uses_trainer;
@@ -55,7 +56,7 @@ bool needs_trainer(const Job& job) {
 
 std::vector<std::string> job_ids_of(const Submitted& submitted) {
   std::vector<std::string> jobs;
-  for (const Submission& array : submitted.submissions) jobs.push_back(array.job.id);
+  for (const Submission& submission : submitted.submissions) jobs.push_back(submission.job.id);
   return jobs;
 }
 
@@ -73,7 +74,8 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
                              Job job, const Checked& checked, Provenance& provenance,
                              HeldToken* token, const OnSubmitted& on_submitted) {
-  // The script of a repeated run names the agent, and the run's copy of the code exists already.
+  // A repeated run needs no plan: its script contains the path of the agent, and the run's copy of
+  // the code already exists.
   const bool repeats_run = job.source == Job::Source::kRun;
   const LaunchPlan* plan = !repeats_run && job.experiment ? &job.experiment->plan : nullptr;
   if (job.experiment) {
@@ -89,7 +91,7 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   DLRUN_TRY_ASSIGN(auto run, find_or_record_run(context, reporter, job, token));
   if (plan != nullptr && plan->takes_snapshot && !was_recorded_before) {
     DLRUN_TRY_ASSIGN(job.settings.chdir,
-                     copy_code_into_run(context, job.source_dir, job.runs_dir, run));
+                     copy_code_into_run(context, job.code_dir, job.runs_dir, run));
   }
   // If this call is interrupted, a later call with the same token reads the settings and submits
   // the missing jobs of the chain.

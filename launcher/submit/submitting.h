@@ -17,20 +17,20 @@ namespace dlrun {
 
 /// A submission that Slurm has accepted: one job, or the arrays of a sweep.
 struct Submitted {
-  /// For a sweep, the parts that its arrays share. Empty if an earlier call with the same token
-  /// submitted the job. If only the missing points of a sweep were submitted, only `settings` is
-  /// set.
+  /// For a sweep, the values that all its arrays share. Empty if an earlier call with the same
+  /// token submitted the job. If only the missing points of a sweep were submitted, only `settings`
+  /// is set.
   Job job;
   RunDirectory run;
   std::vector<Submission> submissions;  ///< one; for a sweep, one for each array that Slurm has
   std::vector<Submission> follow_ups;   ///< the later jobs of the run's chain (retry.chain)
-  bool is_interrupted = false;          ///< Ctrl-C arrived during the last submission
+  bool is_interrupted = false;          ///< Ctrl-C arrived; nothing was submitted after it
   /// The points of a sweep.
   struct Points {
     /// Number of points that this call was to submit. If `failure` is set, Slurm did not get all of
     /// them.
-    std::size_t to_submit = 0;
-    std::size_t all = 0;  ///< number of points of the sweep
+    std::size_t to_submit_count = 0;
+    std::size_t all_count = 0;  ///< number of points of the sweep
     std::optional<std::int64_t> max_parallel;
     std::optional<SweepPlan> plan;  ///< set if the sweep is submitted for the first time
   };
@@ -86,20 +86,21 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                                       RunInspector& inspector,
                                                       const IndexEntry& run);
 
-/// Submits the script of a run again as a new run, or the missing points of a sweep. named: the run
-/// as the user named it. force: submits the run even if it has not ended. Without force, fails with
-/// kUsage for a run that is pending or running, and with kUnavailable if it is unknown whether
-/// Slurm has its job. Fails with kUsage, too, for a run that ran without Slurm, and with kRefused
-/// if another dlrun is submitting the run. token: the token that another machine sent; an earlier
-/// call with this token may have submitted the run already. nullptr: there is no token.
+/// Submits the script of a run again as a new run, or the missing points of a sweep. run_argument:
+/// the run or sweep as the user typed it. force: submits the run even if it has not ended. Without
+/// force, fails with kUsage for a run that is pending or running, and with kUnavailable if it is
+/// unknown whether Slurm has its job. Also fails with kUsage for a run that ran without Slurm, and
+/// with kRefused if another dlrun is submitting the run. token: the token that another machine
+/// sent; an earlier call with this token may have submitted the run already. nullptr: there is no
+/// token.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
-                                         RunInspector& inspector, const std::string& named,
+                                         RunInspector& inspector, const std::string& run_argument,
                                          bool force, HeldToken* token = nullptr);
 
 /// Returns the experiment of a recorded run if its script alone does not describe the whole job,
 /// because the job waits for runs, has secrets, downloads files or needs an environment that dlrun
 /// builds. Returns nullopt otherwise. For a sweep, returns the experiment of its first point.
-/// has_secrets: the script names secrets.
+/// has_secrets: the script lists secrets.
 [[nodiscard]] Result<std::optional<Experiment>> recorded_experiment_if_needed(
     const Context& context, const std::filesystem::path& run, bool has_secrets);
 

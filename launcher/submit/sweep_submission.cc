@@ -22,13 +22,13 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kScriptLimit = 16U << 20U;
+constexpr std::size_t kScriptLimit = 16U << 20U;  // bytes
 
 /// One array to submit, by one call of sbatch.
 struct ArrayToSend {
   std::size_t array = 0;
   std::string script;
-  std::optional<std::string> tasks;  ///< sbatch's --array, if it differs from the script
+  std::optional<std::string> tasks;  ///< sbatch's --array; nullopt: as the script says
   std::string first_point;  ///< the first point, for messages: "point 3: resources.partition=gpu"
 };
 
@@ -44,14 +44,14 @@ struct Sent {
   bool is_interrupted = false;
 };
 
-/// Returns the dependency that makes an array wait for the end of the job `before`. Slurm limits
-/// only how many tasks of the same array run at the same time. With this wait, sweep.max_parallel
-/// holds for all arrays together.
+/// Returns the dependency that makes an array wait for the end of `job`. Slurm limits only how many
+/// tasks of the same array run at the same time. With this wait, sweep.max_parallel holds for all
+/// arrays together. job: empty: none.
 std::optional<std::string> dependency_after(const SbatchSettings& settings,
-                                            const std::string& before) {
-  if (before.empty()) return settings.dependency;
-  const std::string after_before = "afterany:" + before;
-  return settings.dependency ? *settings.dependency + "," + after_before : after_before;
+                                            const std::string& job) {
+  if (job.empty()) return settings.dependency;
+  const std::string after_job = "afterany:" + job;
+  return settings.dependency ? *settings.dependency + "," + after_job : after_job;
 }
 
 /// Returns true if --test-only refuses the job only because nodes are not available now: sbatch may
@@ -93,24 +93,25 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
   return {};
 }
 
-std::string how_to_continue(const RunDirectory& run, std::size_t sent, std::size_t all) {
+std::string how_to_continue(const RunDirectory& run, std::size_t sent_count,
+                            std::size_t array_count) {
   return fmt::format(
       "{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends "
       "the queued ones",
-      sent, all, run.handle(), run.handle());
+      sent_count, array_count, run.handle(), run.handle());
 }
 
-/// Submits the arrays in order. If throttle.max_parallel is set, the first array waits for the job
-/// `before`, and each later array for the array before it.
+/// Submits the arrays in order. If throttle.max_parallel is set, the first array waits for
+/// `job_before` (empty: none), and each later array for the array before it.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
-              const Throttle& throttle, std::string before, Executor& executor, Sent& sent) {
+              const Throttle& throttle, std::string job_before, Executor& executor, Sent& sent) {
   for (const ArrayToSend& one : arrays) {
     SbatchSettings settings = shared;
     settings.is_array = true;
     settings.is_packed = throttle.pack > 1;
     settings.array_tasks = one.tasks;
-    settings.dependency = dependency_after(shared, throttle.max_parallel ? before : "");
+    settings.dependency = dependency_after(shared, throttle.max_parallel ? job_before : "");
     const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name,
                              array_path(run.path, one.array), run.created};
     const Interrupt interrupt;
@@ -123,7 +124,7 @@ Result<> send(const Context& context, const RunDirectory& run,
                                             submission.error().message);
       return fail(submission.error().code, "{}", message);
     }
-    before = submission->job.id;
+    job_before = submission->job.id;
     sent.arrays.push_back(std::move(*submission));
     sent.is_interrupted = sent.is_interrupted || interrupt.requested();
     if (sent.is_interrupted && sent.arrays.size() < arrays.size())
@@ -166,8 +167,8 @@ std::string ranges_of(const std::set<std::size_t>& tasks) {
 /// The points that Slurm does not have, as arrays to submit.
 struct MissingPoints {
   std::vector<ArrayToSend> arrays;
-  std::vector<std::filesystem::path> points;
-  /// The job of the last point that is pending or running, in the sweep's order; empty: none. A
+  std::vector<std::filesystem::path> points;  ///< their run directories
+  /// The job of the last point, in the sweep's order, that is pending or running; empty: none. A
   /// point that was submitted again as a run of its own does not count.
   std::string last_active_job;
 };
@@ -208,14 +209,14 @@ Result<MissingPoints> find_missing_points(const IndexEntry& run, const SweepReco
     missing_tasks[point.array].insert(sweep.task_of(point));
     missing.points.push_back(current[i]);
   }
-  for (const auto& [array, wanted] : missing_tasks) {
+  for (const auto& [array, tasks] : missing_tasks) {
     DLRUN_TRY_ASSIGN(auto script, read_untrusted(array_path(run.path, array) / "job.sh",
                                                  kScriptLimit, Links::kRefuse));
     const std::size_t first = first_points[array];
     ArrayToSend one{array, std::move(script), std::nullopt,
                     fmt::format("point {}: {}", first, describe(sweep, sweep.points[first]))};
-    if (wanted.size() < all_tasks[array].size()) {
-      one.tasks = ranges_of(wanted);
+    if (tasks.size() < all_tasks[array].size()) {
+      one.tasks = ranges_of(tasks);
       const auto pack = static_cast<std::int64_t>(sweep.pack);
       if (sweep.max_parallel)
         *one.tasks += fmt::format("%{}", std::max<std::int64_t>(*sweep.max_parallel / pack, 1));

@@ -25,12 +25,13 @@ std::optional<std::string> site_of_cluster(const Context& context, Reporter& rep
   std::vector<Diagnostic> problems;
   auto matched = site_name_of_cluster(cluster, config_folders(context), problems);
   reporter.diagnostics(problems);
-  const std::string named = context.env.get_or("DLRUN_SITE", "");
-  return named.empty() ? std::move(matched) : named;
+  const std::string chosen = context.env.get_or("DLRUN_SITE", "");
+  return chosen.empty() ? std::move(matched) : chosen;
 }
 
 std::string site_here(const Context& context, Reporter& reporter, const std::string& clusters) {
-  if (const std::string named = context.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
+  if (const std::string chosen = context.env.get_or("DLRUN_SITE", ""); !chosen.empty())
+    return chosen;
   return site_of_cluster(context, reporter,
                          clusters.empty() ? configured_cluster_name(context.env) : clusters)
       .value_or("generic");
@@ -45,7 +46,7 @@ Result<std::string> runs_directory_here(const Context& context, Reporter& report
     const auto site = find_site(name, config_folders(context));
     if (!site && name != "generic")
       return fail(Errc::kNotFound,
-                  "DLRUN_SITE: there is no site '{}'; `dlrun site list` lists them",
+                  "DLRUN_SITE: there is no site '{}'; `dlrun site list` lists the sites",
                   printable(name));
     if (site) reporter.diagnostics(site->problems);
     if (site) profile = site->profile;

@@ -25,7 +25,7 @@ std::string hours_text(double minutes) {
 std::string limit_text(const AccountLimit& limit) {
   std::string text = fmt::format("{} of {} {} are left", hours_text(limit.left_minutes()),
                                  hours_text(limit.limit_minutes), hours_unit(limit.resource));
-  if (!limit.holder.empty()) text += " for " + printable(limit.holder);
+  if (!limit.user.empty()) text += " for " + printable(limit.user);
   if (limit.reserved_minutes >= 1)
     text += fmt::format(" (another {} are reserved for running jobs)",
                         hours_text(limit.reserved_minutes));
@@ -63,12 +63,12 @@ std::string too_few_hours_text(const AccountUse& use, const std::optional<double
                        : limit.resource == "cpu" ? core_hours
                                                  : std::nullopt;
     if (!hours || *hours * 60 <= limit.left_minutes()) continue;
-    const std::string owner =
-        limit.holder.empty() ? "" : fmt::format("user {} of ", printable(limit.holder));
+    const std::string user_of =
+        limit.user.empty() ? "" : fmt::format("user {} of ", printable(limit.user));
     return fmt::format(
         "the job may use {} {}, and {}the account {} has {} left: Slurm may accept the job and not "
         "start it. Set a shorter resources.time, or another resources.account",
-        value_text(*hours), hours_unit(limit.resource), owner, printable(use.account),
+        value_text(*hours), hours_unit(limit.resource), user_of, printable(use.account),
         hours_text(limit.left_minutes()));
   }
   return {};

@@ -14,13 +14,13 @@ namespace dlrun {
 /// "MiB-hours of memory" for mem, which Slurm counts in MiB, and so on.
 [[nodiscard]] std::string hours_unit(std::string_view resource);
 
-/// Returns "proj1: 1200 of 5000 GPU-hours are left". Shows the scarcest limit first, names the user
-/// if a limit is for one user only, and says which hours are reserved for running jobs. Returns
-/// "proj1, without a limit on its hours" if the account has none.
+/// Returns "proj1: 1200 of 5000 GPU-hours are left". Shows the scarcest limit first, the user if a
+/// limit is for one user only, and how many hours are reserved for running jobs. Returns "proj1,
+/// without a limit on its hours" if the account has none.
 [[nodiscard]] std::string account_text(const AccountUse& use);
 
-/// Returns a warning if the job may use more GPU-hours or core-hours than the account, or a limit
-/// for its user, has left: Slurm would accept the job and keep it pending. Returns "" otherwise.
+/// Returns a warning if the job may use more GPU-hours or core-hours than a limit of the account or
+/// of its user leaves: Slurm would accept the job and keep it pending. Returns "" otherwise.
 [[nodiscard]] std::string too_few_hours_text(const AccountUse& use,
                                              const std::optional<double>& gpu_hours,
                                              const std::optional<double>& core_hours);

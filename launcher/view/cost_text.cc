@@ -29,14 +29,15 @@ std::string points_and_cost_text(const SweepPlan& sweep) {
   std::string text = sweep.chooses_points_later
                          ? "the program chooses the points"
                          : fmt::format("{} point{}", count, count == 1 ? "" : "s");
-  if (sweep.max_parallel) text += fmt::format(", {} at once", *sweep.max_parallel);
+  if (sweep.max_parallel) text += fmt::format(", {} at a time", *sweep.max_parallel);
   if (sweep.chooses_points_later && sets_resources(sweep)) return text;
   if (sweep.arrays.size() > 1) text += fmt::format(", in {} arrays", sweep.arrays.size());
-  const auto gpus = sum_of_hours(sweep, gpu_hours), cores = sum_of_hours(sweep, core_hours);
-  if (gpus && *gpus > 0) text += fmt::format("; at most {:.1f} GPU-hours", *gpus);
-  if (cores)
-    text += fmt::format("{}{:.1f} core-hours", gpus && *gpus > 0 ? ", " : "; at most ", *cores);
-  if (!(gpus && *gpus > 0) && !cores) return text;
+  const auto gpu_sum = sum_of_hours(sweep, gpu_hours), core_sum = sum_of_hours(sweep, core_hours);
+  const bool has_gpu_hours = gpu_sum && *gpu_sum > 0;
+  if (has_gpu_hours) text += fmt::format("; at most {:.1f} GPU-hours", *gpu_sum);
+  if (core_sum)
+    text += fmt::format("{}{:.1f} core-hours", has_gpu_hours ? ", " : "; at most ", *core_sum);
+  if (!has_gpu_hours && !core_sum) return text;
   return text + (sweep.chooses_points_later ? " each" : " altogether");
 }
 

@@ -11,7 +11,7 @@ namespace dlrun {
 /// chooses the number of GPUs or cores, or the time limit. Returns "" if both parts are unknown.
 [[nodiscard]] std::string cost_text(const Requested& requested);
 
-/// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether"; for a search "the program
+/// Returns "6 points, 2 at a time; at most 2.7 GPU-hours altogether"; for a search "the program
 /// chooses the points; at most 2.7 GPU-hours each", without the hours if the program also chooses
 /// resources.
 [[nodiscard]] std::string points_and_cost_text(const SweepPlan& sweep);

@@ -12,7 +12,7 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitFault = 1,        ///< dlrun itself failed: a full disk, an I/O error, a bug
   kExitUsage = 2,        ///< wrong usage, or an invalid spec
-  kExitRefused = 3,      ///< Slurm or a check of dlrun refused
+  kExitRefused = 3,      ///< Slurm, or a check of dlrun, refused the request
   kExitUnavailable = 4,  ///< Slurm, a host, a registry or a search program did not answer
   kExitRunFailed = 5,    ///< the run failed, or a search program ended too early
   kExitNotFound = 6,     ///< no such file, run, job or program

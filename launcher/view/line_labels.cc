@@ -5,7 +5,7 @@
 namespace dlrun {
 namespace {
 
-/// The size, in bytes, of the lines into which longer lines are cut. A program may print any number
+/// The largest size of a line, in bytes; longer lines are divided. A program may print any number
 /// of bytes without a line break.
 constexpr std::size_t kLongestLine = 64U << 10U;
 

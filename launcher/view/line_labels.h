@@ -9,11 +9,11 @@ namespace dlrun {
 /// Labels the lines of one log, which arrives in pieces.
 class LineLabeler {
  public:
-  /// label: "rank 3: ". With an empty label, label_lines() returns its bytes unchanged at once.
+  /// label: "rank 3: ". With an empty label, label_lines() returns its bytes unchanged.
   explicit LineLabeler(std::string label) : label_(std::move(label)) {}
 
-  /// Returns the complete lines, each with the label. A carriage return, as in progress bars, ends
-  /// a line, too. Divides a line that is longer than 64 KiB. Stores an incomplete last line until
+  /// Returns the complete lines, each with the label. A carriage return, as in progress bars, also
+  /// ends a line. Divides a line that is longer than 64 KiB. Stores an incomplete last line until
   /// the next call, so that the lines of two logs never mix.
   [[nodiscard]] std::string label_lines(std::string_view bytes);
   /// Returns the incomplete last line as a line; "" if there is none.

@@ -22,9 +22,9 @@ namespace dlrun {
 /// step.
 [[nodiscard]] std::optional<std::int64_t> newest_step(const RunOverview& overview);
 
-/// Returns the progress to show, at the newest known step. If the run has completed,
-/// the step and the epoch are the totals, because the last report may be older. Returns nullopt
-/// without a report.
+/// Returns the progress to show, at the newest known step. If the run has completed, the step and
+/// the epoch are the totals, because the last report may be older. Returns nullopt without a
+/// report.
 [[nodiscard]] std::optional<Progress> shown_progress(const RunOverview& overview);
 
 /// Returns the fraction of the run that is done, from 0 to 1; nullopt if unknown.
@@ -33,8 +33,8 @@ namespace dlrun {
 /// Returns "  step 350/938  epoch 2/4".
 [[nodiscard]] std::string steps_text(const Progress& progress);
 
-/// Returns the time until the steps of a run that has not ended are done: "3 min 12 s"; "" if it is
-/// unknown.
+/// Returns the estimated time until the run has done all its steps: "3 min 12 s"; "" if the run has
+/// ended, or if the time is unknown.
 [[nodiscard]] std::string time_left_text(const RunOverview& overview, const Progress& progress);
 
 /// Returns the values of this field in the reports of the latest attempt that has reported

@@ -33,7 +33,7 @@ std::string mark_text(const RankSample& row) {
   return "";
 }
 
-/// The columns that the table may lack.
+/// Says which of the optional columns the table has.
 struct OptionalColumns {
   bool has_gpu = false, has_gpu_memory = false, has_step = false, has_work = false;
 };
@@ -81,9 +81,9 @@ RankRows rank_rows(const RankSnapshot& ranks, const std::optional<std::int64_t>&
   sorted.resize(std::min(most, sorted.size()));
   for (const RankSample* row : sorted)
     table.rows.push_back({cells_of(*row, columns, newest_step), row->mark});
-  table.hidden = ranks.rows.size() - table.rows.size();
-  const std::size_t marked = ranks.rows.size() - ranks.count(RankMark::kNone);
-  table.hidden_marked = marked - std::min(marked, table.rows.size());
+  table.hidden_count = ranks.rows.size() - table.rows.size();
+  const std::size_t marked_count = ranks.rows.size() - ranks.count(RankMark::kNone);
+  table.hidden_marked_count = marked_count - std::min(marked_count, table.rows.size());
   return table;
 }
 

@@ -20,9 +20,9 @@ struct RankRow {
 /// column and the last one hold text, the others numbers.
 struct RankRows {
   std::vector<std::string> titles;
-  std::vector<RankRow> rows;      ///< on top the ranks that stand out, the worst of them first
-  std::size_t hidden = 0;         ///< number of ranks with a sample and without a row
-  std::size_t hidden_marked = 0;  ///< number of hidden ranks that stand out
+  std::vector<RankRow> rows;     ///< the ranks that stand out come first, the worst one on top
+  std::size_t hidden_count = 0;  ///< number of ranks with a sample and without a row
+  std::size_t hidden_marked_count = 0;  ///< number of hidden ranks that stand out
 };
 
 /// Returns at most `most` rows. newest_step: the step to show for rank 0; nullopt: the step in its

@@ -28,26 +28,27 @@ std::string state_text(const RehearsalFigures& figures) {
 std::string memory_sentence(const RehearsalNote& note, double rss_bytes) {
   std::string text = fmt::format("at most {} for a rank", fine_memory_text(rss_bytes));
   if (!note.ranks_per_node) return text;
-  const double of_node = rss_bytes * static_cast<double>(*note.ranks_per_node);
-  text += fmt::format(", so about {} for the {} rank{} of a node", fine_memory_text(of_node),
+  const double node_bytes = rss_bytes * static_cast<double>(*note.ranks_per_node);
+  text += fmt::format(", so about {} for the {} rank{} of a node", fine_memory_text(node_bytes),
                       *note.ranks_per_node, *note.ranks_per_node == 1 ? "" : "s");
   if (!note.mem_mib) return text;
-  const double requested = static_cast<double>(*note.mem_mib) * kMebi;
-  return text + fmt::format("; the job requests {}{}", fine_memory_text(requested),
-                            of_node > requested ? ", which is too little" : "");
+  const double requested_bytes = static_cast<double>(*note.mem_mib) * kMebi;
+  return text + fmt::format("; the job requests {}{}", fine_memory_text(requested_bytes),
+                            node_bytes > requested_bytes ? ", which is too little" : "");
 }
 
 std::string time_sentence(const RehearsalNote& note, const RehearsalFigures& figures) {
   if (!figures.seconds_per_step)
     return "unknown: the program made fewer than three reports with a new step (docs/restarts.md)";
   std::string text = fmt::format("{} for a step", precise_duration_text(*figures.seconds_per_step));
-  if (!figures.steps) return text + "; the program does not report how many steps it will do";
-  const double all = *figures.seconds_per_step * static_cast<double>(*figures.steps);
-  text += fmt::format(", so at least {} for {} steps", duration_text(all), *figures.steps);
+  if (!figures.total_steps) return text + "; the program does not report how many steps it will do";
+  const double needed_s = *figures.seconds_per_step * static_cast<double>(*figures.total_steps);
+  text +=
+      fmt::format(", so at least {} for {} steps", duration_text(needed_s), *figures.total_steps);
   if (!note.time_s) return text;
-  const auto limit = static_cast<double>(*note.time_s);
-  return text + fmt::format("; the time limit is {}{}", duration_text(limit),
-                            all > limit ? ", which is too short for one job" : "");
+  const auto limit_s = static_cast<double>(*note.time_s);
+  return text + fmt::format("; the time limit is {}{}", duration_text(limit_s),
+                            needed_s > limit_s ? ", which is too short for one job" : "");
 }
 
 std::string gpu_sentence(double used_bytes, std::optional<double> total_bytes) {

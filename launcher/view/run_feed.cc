@@ -8,6 +8,7 @@
 
 #include <condition_variable>
 #include <ctime>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -38,23 +39,24 @@ struct RunFeed::Shared {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::shared_ptr<const RunOverview> overview;  // guarded by mutex, like all members below
-  RunStatus last_status;                        // made from the executor's last answer
-  std::shared_ptr<const std::vector<PointOverview>> last_points;  // the points at that time
-  bool is_query_due = false;
+  RunStatus last_status;                        // made from the executor's latest answer
+  /// The points of a sweep in that answer; nullptr for a single run.
+  std::shared_ptr<const std::vector<PointOverview>> last_points;
+  bool is_query_due = false;  // the run's files changed, so the executor must be asked again
   bool is_closing = false;
 
-  /// Waits until `is_due` is true or the feed is closing, at most `limit`. Returns false if the
+  /// Waits for `limit`, or until `ends_early` is true or the feed is closing. Returns false if the
   /// feed is closing.
-  bool pause(std::chrono::milliseconds limit, const bool& is_due) {
+  bool pause(std::chrono::milliseconds limit, const bool& ends_early) {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, limit, [&] { return is_closing || is_due; });
+    changed.wait_for(lock, limit, [&] { return is_closing || ends_early; });
     return !is_closing;
   }
 
   void query_until_closed() {
     RunInspector inspector(env, servers);
     Backoff backoff;
-    backoff.record_query();  // read_overview() has just sent a query
+    backoff.record_attempt();  // read_overview() has just sent a query
     while (pause(kReadPause, is_query_due)) {
       bool has_record_changed = false;
       {
@@ -63,27 +65,30 @@ struct RunFeed::Shared {
         if (!has_record_changed && !backoff.is_due()) continue;
         if (is_inactive(last_status.state) && !last_status.may_be_outdated) continue;
       }
+      // The executor's latest answer is older than the change, and the state may change again soon.
+      if (has_record_changed) backoff = Backoff();
+      const auto max_age = has_record_changed ? std::chrono::milliseconds(0) : backoff.max_age();
       if (last_points) {
-        auto points = read_sweep_overview(inspector, run, backoff.max_age());
-        backoff.record_query();
+        auto points = read_sweep_overview(inspector, run, max_age);
+        backoff.record_attempt();
         if (!points) continue;
         const std::lock_guard lock(mutex);
         last_status = std::move(points->overall);
         last_points = std::make_shared<const std::vector<PointOverview>>(std::move(points->points));
         continue;
       }
-      // The executor's last answer is older than the change, and the state may change again soon.
-      if (has_record_changed) backoff = Backoff();
-      auto status = inspector.inspect(
-          run.path, has_record_changed ? std::chrono::milliseconds(0) : backoff.max_age());
-      backoff.record_query();
+      auto status = inspector.inspect(run.path, max_age);
+      backoff.record_attempt();
       const std::lock_guard lock(mutex);
       if (status) last_status = std::move(*status);
     }
   }
 
   /// Updates the points of the sweep from their files, and publishes `current` as the new overview.
-  void update_sweep(RunOverview& current) {
+  /// Asks for a query if the record of a point has changed and does not fit the point's state.
+  /// recorded: the records that earlier calls have seen, by the numbers of the points.
+  void update_sweep(RunOverview& current,
+                    std::map<std::size_t, std::pair<std::int64_t, bool>>& recorded) {
     std::shared_ptr<const std::vector<PointOverview>> latest;
     {
       const std::lock_guard lock(mutex);
@@ -91,11 +96,20 @@ struct RunFeed::Shared {
       current.status = last_status;
     }
     auto points = std::make_shared<std::vector<PointOverview>>(*latest);
-    const bool has_ended = update_points(*points);
+    update_points(*points);
+    bool is_outdated = false;
+    for (const PointOverview& point : *points) {
+      if (!point.recorded) continue;
+      const auto [attempt, has_ended] = *point.recorded;
+      const auto [seen, is_new] = recorded.try_emplace(point.number, -1, false);
+      const bool has_changed = std::exchange(seen->second, *point.recorded) != *point.recorded;
+      const bool fits = point.state == RunState::kPending ? attempt < 0 : !has_ended;
+      is_outdated = is_outdated || (has_changed && !fits);
+    }
     current.points = std::move(points);
     current.now = seconds_now();
     const std::lock_guard lock(mutex);
-    if (has_ended) {
+    if (is_outdated) {
       is_query_due = true;
       changed.notify_all();
     }
@@ -105,9 +119,10 @@ struct RunFeed::Shared {
   void read_until_closed(RunOverview current) {
     const bool never = false;
     timespec ranks_written{};
+    std::map<std::size_t, std::pair<std::int64_t, bool>> recorded;
     while (pause(kReadPause, never)) {
       if (current.points) {
-        update_sweep(current);
+        update_sweep(current, recorded);
         continue;
       }
       const RunRecord before = current.history.record();

@@ -97,13 +97,13 @@ class ListMaker {
   void inspect(RunInspector& inspector, RunList& list);
 
  private:
-  /// Returns true if the list has as many runs as the request allows. If states are filtered, all
-  /// runs are inspected first, and their number is limited afterwards.
-  [[nodiscard]] bool is_full() const {
+  /// Returns true if choose() has chosen enough runs. With a filter of states it chooses all runs,
+  /// because their states are not known yet; is_list_full() limits their number later.
+  [[nodiscard]] bool are_enough_chosen() const {
     return request_.limit > 0 && filters_.states.empty() && listed_.size() >= request_.limit;
   }
-  [[nodiscard]] bool is_full(std::size_t shown) const {
-    return request_.limit > 0 && shown >= request_.limit;
+  [[nodiscard]] bool is_list_full(std::size_t shown_count) const {
+    return request_.limit > 0 && shown_count >= request_.limit;
   }
   void add_status(Listed& listed, const RunStatus& status, RunList& list);
 
@@ -111,7 +111,7 @@ class ListMaker {
   const Filters& filters_;
   SummaryCache& summary_cache_;
   std::vector<Listed> listed_;
-  std::size_t hidden_ = 0;
+  std::size_t hidden_count_ = 0;
 };
 
 /// Chooses the runs to list, and takes the cached rows of runs that have ended. A run with a cached
@@ -125,8 +125,8 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     if (!request_.folder.empty() &&
         std::filesystem::weakly_canonical(entry.path.parent_path(), error) != request_.folder)
       continue;
-    if (is_full()) {
-      if (folders.has(entry.path)) ++hidden_;
+    if (are_enough_chosen()) {
+      if (folders.has(entry.path)) ++hidden_count_;
       continue;
     }
     const auto events_stat = stat_of(entry.path.native() + "/events.jsonl");
@@ -142,8 +142,8 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
   }
   for (const IndexEntry& entry : foreign) {
     if (!filters_.accepts(entry)) continue;
-    if (is_full()) {
-      ++hidden_;
+    if (are_enough_chosen()) {
+      ++hidden_count_;
     } else {
       listed_.push_back({&entry, std::nullopt, std::nullopt});
     }
@@ -156,8 +156,8 @@ void ListMaker::add_status(Listed& listed, const RunStatus& status, RunList& lis
   if (is_unreachable(status)) list.unreachable_reason = status.facts.why_unreachable;
   if (request_.wants_json) {
     if (!filters_.accepts_state(status.state)) return;
-    if (is_full(list.json.size())) {
-      ++hidden_;
+    if (is_list_full(list.json.size())) {
+      ++hidden_count_;
     } else {
       list.json.push_back(status_json(*listed.entry, status));
     }
@@ -190,15 +190,15 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
       }
     }
     if (!one.row || !filters_.accepts_state(one.row->state)) continue;
-    if (is_full(list.rows.size())) {
-      ++hidden_;
+    if (is_list_full(list.rows.size())) {
+      ++hidden_count_;
     } else {
       list.rows.push_back({one.entry->id, one.row->job,
                            std::string(word(one.row->state)) + (one.may_be_outdated ? "?" : ""),
                            age(one.entry->created), one.row->summary});
     }
   }
-  list.hidden = hidden_;
+  list.hidden_count = hidden_count_;
   summary_cache_.save();
 }
 
@@ -213,7 +213,7 @@ Result<RunList> list_runs(const Env& env, const KnownServers& servers, const Lis
   if (!request.folder.empty()) {
     DLRUN_TRY_ASSIGN(auto additions, index.add_missing_runs(request.folder));
     foreign = std::move(additions.foreign);
-    list.added = additions.added_count;
+    list.added_count = additions.added_count;
     wanted.folder = std::filesystem::weakly_canonical(request.folder);
   }
   DLRUN_TRY_ASSIGN(auto listing, index.list());

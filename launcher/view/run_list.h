@@ -41,8 +41,8 @@ struct RunList {
   /// filter of states is ignored.
   std::vector<IndexEntry> runs_with_events;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
-  std::size_t added = 0;   ///< runs that were added to the index
-  std::size_t hidden = 0;  ///< runs beyond the limit
+  std::size_t added_count = 0;   ///< runs that were added to the index
+  std::size_t hidden_count = 0;  ///< runs beyond the limit
   /// Sentences about entries and runs that cannot be read.
   std::vector<std::string> unreadable;
   /// The reason why a controller did not answer; empty if all did. A state with '?' is the last

@@ -32,10 +32,28 @@ std::int64_t ranks_of(const RunRecord& record, const LogChoice& choice) {
 Result<> require_rank(const IndexEntry& run, const RunRecord& record, const LogChoice& choice) {
   const std::int64_t ranks = ranks_of(record, choice);
   if (ranks <= 0 || *choice.rank < ranks) return {};
-  const std::string owner =
+  const std::string component =
       choice.component.empty() ? "" : fmt::format("component {} ", printable(choice.component));
-  return fail(Errc::kNotFound, "{}: {}has no rank {}: {}", printable(run.id), owner, *choice.rank,
+  return fail(Errc::kNotFound, "{}: {}has no rank {}: {}", printable(run.id), component,
+              *choice.rank,
               ranks == 1 ? "its only rank is 0" : fmt::format("its ranks are 0 to {}", ranks - 1));
+}
+
+/// Fails with kNotFound if the record shows that there is no such attempt.
+Result<> require_attempt(const IndexEntry& run, const RunRecord& record, const LogChoice& choice) {
+  if (!choice.attempt || !record.has_events || *choice.attempt <= record.attempt) return {};
+  return fail(Errc::kNotFound, "{}: has no attempt {}: {}", printable(run.id), *choice.attempt,
+              record.attempt == 0 ? "its only attempt is 0"
+                                  : fmt::format("its attempts are 0 to {}", record.attempt));
+}
+
+/// Returns the end of the message about a missing log of a rank: a job without the agent, such as a
+/// job script, has one log. Returns "" for a job with the agent, and if there is no log at all.
+std::string hint_on_job_log(const IndexEntry& run, const RunFacts& facts) {
+  const auto log = job_log(run.path, facts);
+  std::error_code error;
+  if (facts.record.has_events || !log || !std::filesystem::exists(*log, error)) return {};
+  return fmt::format("; all ranks write to one log, which `dlrun logs {}` shows", run.id);
 }
 
 /// Returns the end of the message about a missing log: the log of an ended run may be deleted.
@@ -71,7 +89,10 @@ Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
   }
   std::error_code error;
   if (path && std::filesystem::exists(*path, error)) return LogReader(*path, facts);
-  if (choice.rank) DLRUN_TRY(require_rank(run, facts.record, choice));
+  if (choice.rank) {
+    DLRUN_TRY(require_attempt(run, facts.record, choice));
+    DLRUN_TRY(require_rank(run, facts.record, choice));
+  }
   const auto status = inspector.inspect(run.path);
   const bool is_ended = status && is_over(*status);
   if (!path && facts.submission && !facts.submission->log_pattern.empty() && is_ended)
@@ -82,10 +103,11 @@ Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
   if (status && was_cancelled_before_start(run, *status))
     return fail(Errc::kNotFound, "{}: there is no {}: the run was cancelled before it started",
                 run.id, wanted);
-  return fail(Errc::kNotFound, "{}: there is no {}{}; the state of the run is {}{}",
+  return fail(Errc::kNotFound, "{}: there is no {}{}; the state of the run is {}{}{}",
               path ? printable(path->string()) : run.id, wanted, is_ended ? "" : " yet",
               status ? std::string(word(status->state)) : "unknown",
-              hint_on_deletion(facts.record, choice));
+              hint_on_deletion(facts.record, choice),
+              choice.rank ? hint_on_job_log(run, facts) : "");
 }
 
 std::optional<LogReader> error_log_with_text(const IndexEntry& run) {

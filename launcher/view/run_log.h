@@ -21,14 +21,14 @@ struct LogChoice {
   std::string component;                ///< with a rank; empty: the job has one program
 };
 
-/// Opens the log. Fails with kNotFound if the log does not exist; the message says whether there
-/// may be one later, or whether it may have been deleted. Fails with kUsage if the job has
-/// components, and a rank is chosen without a component.
+/// Opens the log. Fails with kNotFound if the log does not exist; the message says whether the log
+/// may still appear or may have been deleted. Fails with kUsage if the job has components, and a
+/// rank is chosen without a component.
 [[nodiscard]] Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
                                              const LogChoice& choice);
 
-/// Returns a reader of the run's error file (resources.error) if that file has text; otherwise
-/// nullopt. Returns nullopt, too, if the file cannot be read.
+/// Returns a reader of the run's error file (resources.error); nullopt if the file is empty, does
+/// not exist or cannot be read.
 [[nodiscard]] std::optional<LogReader> error_log_with_text(const IndexEntry& run);
 
 /// Returns the ranks in a list such as "2" or "0,4-7". Returns nullopt for "all". Fails with kUsage

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostPointsRead = 64;  // running points whose files one update reads
+constexpr std::size_t kMostPointsRead = 64;  // of the running points, and of the pending ones
 
 void set_progress_and_result(PointOverview& point, const RunRecord& record) {
   point.progress = record.progress;
@@ -50,17 +50,17 @@ Result<SweepOverview> read_sweep_overview(RunInspector& inspector, const IndexEn
   return overview;
 }
 
-bool update_points(std::vector<PointOverview>& points) {
-  bool has_ended = false;
-  std::size_t points_read = 0;
+void update_points(std::vector<PointOverview>& points) {
+  std::size_t running_count = 0, pending_count = 0;
   for (PointOverview& point : points) {
-    if (point.state != RunState::kRunning || ++points_read > kMostPointsRead) continue;
+    const bool is_pending = point.state == RunState::kPending;
+    if (!is_pending && point.state != RunState::kRunning) continue;
+    if (++(is_pending ? pending_count : running_count) > kMostPointsRead) continue;
     const auto record = read_events(point.path);
     if (!record) continue;
     set_progress_and_result(point, *record);
-    has_ended = has_ended || record->ended;
+    point.recorded = {record->has_events ? record->attempt : -1, record->ended};
   }
-  return has_ended;
 }
 
 Result<RunOverview> read_overview(const Env& env, const KnownServers& servers,

@@ -2,10 +2,12 @@
 // A run, or a sweep with its points, at one moment: everything that `dlrun top` shows.
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -27,6 +29,9 @@ struct PointOverview {
   std::string detail;
   std::optional<Progress> progress;
   std::string result;  ///< a JSON object; empty if there is no result
+  /// The latest attempt in the point's record (-1: none), and whether the record has the run's end.
+  /// nullopt: update_points() has not read the record.
+  std::optional<std::pair<std::int64_t, bool>> recorded;
 };
 
 /// A run at one moment.
@@ -59,9 +64,9 @@ struct SweepOverview {
 [[nodiscard]] Result<SweepOverview> read_sweep_overview(RunInspector& inspector,
                                                         const IndexEntry& run,
                                                         std::chrono::milliseconds max_age);
-/// Updates at most 64 running points from their files, without a query to the executor. Returns
-/// true if one of them has ended.
-[[nodiscard]] bool update_points(std::vector<PointOverview>& points);
+/// Updates at most 64 running and 64 pending points from their files, without a query to the
+/// executor.
+void update_points(std::vector<PointOverview>& points);
 
 /// Returns the present time in seconds since 1970.
 [[nodiscard]] double seconds_now();

@@ -14,6 +14,7 @@
 namespace dlrun {
 namespace {
 
+/// Returns "epoch 2/4", or "epoch 2" if the total is unknown.
 std::string of_total(std::string_view what, std::int64_t value,
                      const std::optional<std::int64_t>& total) {
   return total ? fmt::format("{} {}/{}", what, value, *total) : fmt::format("{} {}", what, value);
@@ -80,8 +81,9 @@ std::string attempt_text(const RunRecord& record) {
       is_between ? fmt::format("{} is next", record.attempt + 1) : std::to_string(record.attempt);
   const std::string text = fmt::format("{}, after {}", number, join(causes, ", "));
   if (record.ended) return text;
-  if (last.left == 0) return text + "; no restart left";
-  return fmt::format("{}; at most {} restart{} left", text, last.left, last.left == 1 ? "" : "s");
+  if (last.restarts_left == 0) return text + "; no restart left";
+  return fmt::format("{}; at most {} restart{} left", text, last.restarts_left,
+                     last.restarts_left == 1 ? "" : "s");
 }
 
 std::vector<std::string> component_state_lines(const RunRecord& record) {

@@ -16,14 +16,14 @@ namespace dlrun {
 /// Returns a result as "test_accuracy 0.9781, test_loss 0.071". result: a JSON object.
 [[nodiscard]] std::string result_text(const std::string& result);
 
-/// Returns "job 42", or "on HOST, process PID" for a run on one machine without Slurm. The host is
-/// named because another machine may show the run.
+/// Returns "job 42", or "on HOST, process PID" for a run on one machine without Slurm. HOST is
+/// there because the user may be on another machine.
 [[nodiscard]] std::string job_text(const JobId& job);
 
-/// Returns the number of the last attempt, counted from 0, the causes of all restarts, and how many
-/// restarts are left: "2, after failure, node_failure; at most 1 restart left". Between two
-/// attempts, the number is that of the next one ("3 is next"). Leaves out the restarts that are
-/// left if the run has ended. Returns "" if there was only one attempt.
+/// Returns the number of the latest attempt (the first one is 0), the causes of all restarts, and
+/// how many restarts are left: "2, after failure, node_failure; at most 1 restart left". Between
+/// two attempts, the number is that of the next one ("3 is next"). If the run has ended, the text
+/// does not say how many restarts are left. Returns "" if there was only one attempt.
 [[nodiscard]] std::string attempt_text(const RunRecord& record);
 
 /// Returns a line for each component of a job with several programs: its state, its nodes and the

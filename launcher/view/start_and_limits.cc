@@ -74,8 +74,8 @@ std::string cannot_start_text(const JobReport& report) {
 }
 
 std::optional<JobReport> report_of_new_job(const Env& env, const Submission& submission) {
-  constexpr std::chrono::seconds kTimeLimit{2};
-  return submission.server ? std::nullopt : squeue_report_on(env, submission.job, kTimeLimit);
+  constexpr std::chrono::seconds kTimeout{2};
+  return submission.server ? std::nullopt : squeue_report_on(env, submission.job, kTimeout);
 }
 
 }  // namespace dlrun

@@ -43,7 +43,7 @@ Json restarts_json(const RunRecord& record) {
   Json restarts = Json::array();
   for (const auto& restart : record.restarts)
     restarts.push_back(
-        {{"attempt", restart.attempt}, {"cause", restart.cause}, {"left", restart.left}});
+        {{"attempt", restart.attempt}, {"cause", restart.cause}, {"left", restart.restarts_left}});
   return restarts;
 }
 
@@ -85,7 +85,7 @@ Json chain_json(const RunFacts& facts) {
 /// has it. If a signal ended the script, Slurm reports code 0 and the number of the signal; the
 /// result is then 128 plus this number. Instead of a signal, Slurm may report a number of its own
 /// (125: lack of memory, 53: the job's output file could not be opened). For a job that Slurm ended
-/// itself, Slurm may report code 0, which does not count.
+/// itself, Slurm may report code 0; the result is then null.
 Json code_json(const RunStatus& status) {
   constexpr int kLastSignal = 31;  // higher numbers may be Slurm's own, such as 53
   if (status.facts.record.ended) return status.facts.record.end_code;

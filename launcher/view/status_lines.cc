@@ -49,7 +49,7 @@ void add_reasons(LabelledLines& lines, const IndexEntry& run, const RunStatus& s
   if (ended_at_limit_without_restart(status))
     add_line(lines, "",
              "set a longer resources.time, or let the run continue after its time limit with "
-             "checkpoint.signal_before and retry (see `dlrun explain retry` and docs/restarts.md)");
+             "checkpoint.signal_before and retry (`dlrun explain retry`)");
   if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
     add_line(lines, "",
              fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
@@ -87,9 +87,9 @@ void add_predictions(LabelledLines& lines, const IndexEntry& run) {
 
 /// Returns the failure without its error text if status.detail has this text already.
 RankFailure failure_beside_detail(RankFailure failed, const RunStatus& status) {
-  // The message of a hang names the rank, but may describe the failure in other words.
+  // The detail of a hang also shows the failed rank, but may describe the failure in other words.
   const bool has_error_text = status.detail_shows_failed_rank &&
-                              status.facts.record.attempt_reason == EndReason::kRankFailed;
+                              status.facts.record.attempt_end_reason == EndReason::kRankFailed;
   if (has_error_text) failed.error.clear();
   return failed;
 }

@@ -10,9 +10,9 @@
 
 namespace dlrun {
 
-/// Returns the lines. Leaves out logs and stacks of an ended run that do not exist any more. Reads
-/// the last lines of the failed rank's log, and the files of the run's rehearsal. waits: lines
-/// about the run's wait in the queue (waiting_lines()).
+/// Returns the lines. If the run has ended, leaves out the paths of logs and stacks that no longer
+/// exist. Reads the last lines of the failed rank's log, and the files of the run's rehearsal.
+/// waits: lines about the run's wait in the queue (waiting_lines()).
 [[nodiscard]] LabelledLines status_lines(const IndexEntry& run, const RunStatus& status,
                                          const std::vector<std::string>& waits);
 

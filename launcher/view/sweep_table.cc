@@ -33,8 +33,8 @@ struct Row {
   std::optional<double> sort_value;  ///< the value by which the rows are sorted
 };
 
-/// Returns the name of the value by which rows are sorted if the user names none: the first of
-/// kComparedResults that any point shows, or "point".
+/// Returns the name of the value by which rows are sorted if the user has not chosen one: the first
+/// of kComparedResults that any point shows, or "point".
 std::string default_sort_name(const std::vector<Row>& rows) {
   for (const std::string_view name : kComparedResults) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
@@ -103,7 +103,7 @@ std::string remark_of(const Row& row, const std::string& by) {
     Json rest = row.shown;
     if (rest.is_object()) rest.erase(by);
     std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
-    if (record.attempt_reason == EndReason::kStoppedEarly)
+    if (record.attempt_end_reason == EndReason::kStoppedEarly)
       text = printable(record.end_message) + (text.empty() ? "" : "; ") + text;
     if (!row.shows_earlier_run) return text;
     return text + (text.empty() ? "" : "; ") + "from an earlier run";
@@ -254,7 +254,7 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
   table.overall = sum_up_points(states);
   table.unreachable_reason = reason_unreachable(states);
   if (request.limit && rows.size() > *request.limit) {
-    table.hidden = rows.size() - *request.limit;
+    table.hidden_count = rows.size() - *request.limit;
     rows.resize(*request.limit);
   }
   for (const Row& row : rows) {

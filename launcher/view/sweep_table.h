@@ -19,7 +19,7 @@
 namespace dlrun {
 
 struct SweepTableRequest {
-  std::string run_argument;  ///< the run as the user named it, which a message repeats
+  std::string run_argument;  ///< the run as the user typed it, for a message
   /// The result or the key by which the points are sorted, or "point". Empty: the first of
   /// kComparedResults that a point has, else "point".
   std::string sort;
@@ -47,7 +47,7 @@ struct SweepTable {
   std::vector<SweepTableRow> rows;
   /// The points for `dlrun sweep --json`.
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  std::size_t hidden = 0;  ///< number of points beyond the limit
+  std::size_t hidden_count = 0;  ///< number of points beyond the limit
   /// Points have started, and none has a result, a loss or an accuracy to show.
   bool lacks_results = false;
   RunStatus overall;  ///< the state and the counts of all points together

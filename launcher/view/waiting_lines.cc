@@ -15,11 +15,11 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kMostRunsNamed = 4;
+constexpr std::size_t kMostRunsShown = 4;
 /// The largest number of jobs of a dependency whose runs are looked up. Each lookup reads a file of
 /// every run.
 constexpr std::size_t kJobsLookedUp = 8;
-constexpr std::chrono::seconds kSqueueTimeLimit{2};
+constexpr std::chrono::seconds kSqueueTimeout{2};
 
 /// A run of the user whose job another job waits for.
 struct AwaitedRun {
@@ -28,13 +28,13 @@ struct AwaitedRun {
 };
 
 /// Returns the user's runs among the first kJobsLookedUp jobs of the dependency, at most
-/// kMostRunsNamed.
+/// kMostRunsShown.
 std::vector<AwaitedRun> runs_of_dependency(const Env& env, std::string_view dependency) {
   std::vector<AwaitedRun> runs;
   auto jobs = job_ids_of_dependency(dependency);
   jobs.resize(std::min(jobs.size(), kJobsLookedUp));
   for (const std::string& job : jobs) {
-    if (runs.size() == kMostRunsNamed) break;
+    if (runs.size() == kMostRunsShown) break;
     if (const auto run = find_run_of_job(env, job))
       runs.push_back({job, printable(run->id), recorded_end_text(run->path)});
   }
@@ -104,7 +104,7 @@ std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) 
     return lines_of_dependency(env, join(facts.report->failed_dependencies, ","));
   if (!waits_for_its_turn(*facts.report) || !facts.submission || facts.submission->server)
     return {};
-  const auto place = queue_place_of(env, status.job, kSqueueTimeLimit);
+  const auto place = queue_place_of(env, status.job, kSqueueTimeout);
   const std::string text = place ? queue_place_text(*place) : std::string();
   return text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
 }

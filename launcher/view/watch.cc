@@ -1,6 +1,6 @@
-// A loop with a period of 200 ms passes on new bytes of the log. The loop inspects the run as soon
-// as its record says that it has ended, and otherwise at growing intervals. After the run's end,
-// the loop continues until no new bytes of the log have come for 600 ms.
+// A loop with a period of 200 ms passes on new bytes of the log. The loop inspects the run at
+// growing intervals, and immediately when the run's record says that the run has ended. After the
+// run's end, the loop continues until no new bytes of the log have come for 600 ms.
 
 #include "launcher/view/watch.h"
 
@@ -100,10 +100,10 @@ class LogFollower {
   std::optional<LogReader> reader_;
 };
 
-/// Detects that the size of events.jsonl has changed, without reading the file.
-class EventsStamp {
+/// Detects that the size of a file has changed, without reading the file.
+class FileSizeWatch {
  public:
-  explicit EventsStamp(std::filesystem::path file) : file_(std::move(file)) {}
+  explicit FileSizeWatch(std::filesystem::path file) : file_(std::move(file)) {}
   /// Returns true if the size of the file has changed since the last call.
   bool has_changed() {
     struct stat info {};
@@ -144,9 +144,9 @@ class NewsReporter {
       if (const auto nodes = nodes_of(status.facts); !status.sweep && !nodes.empty())
         news = "running on " + nodes;
     }
-    const bool is_due =
+    const bool is_reminder_due =
         needs_reminder && remind_every_ && Clock::now() - reported_at_ >= *remind_every_;
-    if (!news.empty() && (news != reported_ || is_due)) {
+    if (!news.empty() && (news != reported_ || is_reminder_due)) {
       listener_.on_news(run_, news);
       reported_at_ = Clock::now();
     }
@@ -169,7 +169,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
   std::vector<LogFollower> logs;
   for (const std::int64_t rank : options.ranks) logs.emplace_back(run, options, rank, listener);
   if (logs.empty()) logs.emplace_back(run, options, std::nullopt, listener);
-  EventsStamp events(run.path / "events.jsonl");
+  FileSizeWatch events_size(run.path / "events.jsonl");
   NewsReporter news(run, options.remind_every, listener);
   Backoff backoff;
   std::optional<RunStatus> status;
@@ -177,10 +177,11 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
   bool is_inactive_now = false;
   for (;;) {
     if (interrupt.requested()) return fail(Errc::kInterrupted, "");
-    if (!is_inactive_now && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
+    if (!is_inactive_now &&
+        (backoff.is_due() || (events_size.has_changed() && has_end(run.path)))) {
       auto now = inspector.inspect(run.path, backoff.max_age());
       if (!now) return now;
-      backoff.record_query();
+      backoff.record_attempt();
       status = std::move(*now);
       is_inactive_now = is_inactive(status->state) && !status->may_be_outdated;
       if (is_inactive_now) quiet_since = Clock::now();
@@ -201,8 +202,8 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
 Result<> check_can_wait_for(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
   if (!owner) return {};
-  DLRUN_TRY_ASSIGN(const auto parts, single_runs_of(run));  // a sweep's points, or the run
-  const bool has_ended = std::all_of(parts.begin(), parts.end(), [](const IndexEntry& one) {
+  DLRUN_TRY_ASSIGN(const auto runs, single_runs_of(run));  // a sweep's points, or the run
+  const bool has_ended = std::all_of(runs.begin(), runs.end(), [](const IndexEntry& one) {
     return read_events(one.path).value_or(RunRecord{}).ended;
   });
   if (has_ended) return {};

@@ -53,8 +53,8 @@ class WatchListener {
 };
 
 /// Waits until is_inactive() is true for the run's state, RunStatus::may_be_outdated is false, and
-/// the log is passed on. Returns the last status. Fails with
-/// kInterrupted when a signal arrives, and with kIo if the listener accepts no more bytes.
+/// the whole log has been passed on. Returns the final status. Fails with kInterrupted when a
+/// signal arrives, and with kIo if the listener accepts no more bytes.
 [[nodiscard]] Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
                                           const WatchOptions& options, WatchListener& listener,
                                           const Interrupt& interrupt);

@@ -164,18 +164,19 @@ std::vector<std::string> own_addresses() {
     std::string ip;
   };
   std::vector<Found> found;
-  for (const auto* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0 ||
-        (at->ifa_flags & IFF_LOOPBACK) != 0)
+  for (const auto* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 ||
+        (entry->ifa_flags & IFF_LOOPBACK) != 0)
       continue;
-    const int family = at->ifa_addr->sa_family;
+    const int family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
     if (family == AF_INET6 &&
-        IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(at->ifa_addr)->sin6_addr)) {
+        IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr)) {
       continue;
     }
-    found.push_back({(is_bridge_of_containers(at->ifa_name) ? 2 : 0) + (family == AF_INET6 ? 1 : 0),
-                     ip_text(at->ifa_addr)});
+    found.push_back(
+        {(is_bridge_of_containers(entry->ifa_name) ? 2 : 0) + (family == AF_INET6 ? 1 : 0),
+         ip_text(entry->ifa_addr)});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Found& a, const Found& b) { return a.order < b.order; });

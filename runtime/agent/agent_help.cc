@@ -16,7 +16,7 @@ const char* const kUsageText =
 
 lead starts the ranks of a step, watches them and keeps the record of the run:
   --runs DIR              folder for the run directory if DLRUN_RUN is not set (runs)
-  --name NAME             name of the run in that case (run)
+  --name NAME             name of the run if DLRUN_RUN is not set (run)
   --local N               start N ranks on this machine, without Slurm
   --join-timeout SECONDS  time in which all ranks must connect to lead (600)
   --never-started CODE    start nothing; only record that the job script ended with the exit code
@@ -54,7 +54,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --mlflow-secret NAME    name of the run's secret with the token for that server
   --notify OCCASIONS      send notices about these: started, completed, failed, cancelled,
                           restarted, hang; separated by commas, without spaces
-  --webhook NAME          secret of the run with the address of a webhook that gets the notices
+  --webhook NAME          name of the run's secret with the address of a webhook that gets the
+                          notices
   --notify-word WORD      word of a command that gets the notices; repeatable
   --signal-before SECONDS time between the signal USR1 and the time limit
 options of one component of a job with several programs:
@@ -86,7 +87,8 @@ rank runs the program of one task:
   --secret NAME           variable for the program, from the secrets file of the run
   --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
                           rccl, gloo); a node that fails one ends the attempt
-  --preflight-run LINE    shell line that checks the node; a code other than 0 makes the node unfit
+  --preflight-run LINE    shell line that checks the node; an exit code other than 0 makes the node
+                          unfit
   --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
                           infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200
   --profile TOOL          run the program under nsys, py-spy or perf; result in the run's profile/
@@ -103,7 +105,7 @@ rank runs the program of one task:
                           {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}
   --bundled               the program is dlrun's own: give it access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.
-  --any-user              connect to programs of other users of the node, too
+  --any-user              also connect to programs of other users of the node
 sshd serves one ssh connection over standard input and output, with the node's own sshd:
   --folder DIR            folder of the keys that `dlrun ssh-config` made
   --check                 only print where the node's sshd is, as JSON

@@ -34,12 +34,13 @@ Result<> AgentLog::open(const Env& env, const std::filesystem::path& run, std::s
   if (setting.level == LogLevel::kOff || setting.file.empty())
     return open_log(std::move(program), setting, env);
   // Other processes may append to the same file: the autopsy of this rank, and all processes of the
-  // run if DLRUN_LOG names a file.
+  // run if DLRUN_LOG contains a file.
   auto file =
       BackgroundFile::open(setting.file, kLogQueueLimitBytes, BackgroundFile::Content::kSharedText);
   if (!file) return tl::unexpected(file.error());
   file_ = std::move(*file);
-  // A BackgroundFile is not thread-safe, and threads beside the event loop log their commands, too.
+  // A BackgroundFile is not thread-safe, and not only the event loop's thread logs: other threads
+  // log the commands that they run.
   const auto one_at_a_time = std::make_shared<std::mutex>();
   open_log_to(std::move(program), setting.level, env,
               [file = file_, one_at_a_time](std::string line) {

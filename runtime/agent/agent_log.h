@@ -14,14 +14,15 @@ namespace dlrun::agent {
 
 class BackgroundFile;
 
-/// Owns the log of this process. Create it only when this process will not call fork() without
-/// exec() any more: the child of such a fork has no writer thread.
+/// Owns the log of this process. Create it after the last fork() without exec(): the child of such
+/// a fork has no writer thread.
 class AgentLog {
  public:
-  /// Opens the log if DLRUN_LOG enables it. The file is the one that DLRUN_LOG names, otherwise
-  /// run/debug/`file_name`; without a run, lines go to standard error. program: the name that each
-  /// line shows, such as "rank 3". If DLRUN_LOG has a wrong value, or the log cannot be opened,
-  /// prints the reason on standard error and continues without a log.
+  /// Opens the log if DLRUN_LOG enables it: the file in DLRUN_LOG (only if the job itself sets one:
+  /// submit and run pass on the level alone), else run/debug/`file_name`, else (without a run)
+  /// standard error. program: the name that each line shows, such as "rank 3". If DLRUN_LOG has a
+  /// wrong value, or the log cannot be opened, prints the reason on standard error and continues
+  /// without a log.
   AgentLog(const Env& env, const std::filesystem::path& run, std::string program,
            std::string_view file_name);
   AgentLog(const AgentLog&) = delete;
@@ -29,7 +30,7 @@ class AgentLog {
   /// Calls flush() and closes the log.
   ~AgentLog();
 
-  /// Waits until all lines are written, for at most a second.
+  /// Waits at most one second until all lines are written.
   void flush() const;
 
  private:

@@ -59,14 +59,14 @@ Result<Invocation> parse_collect(const std::vector<std::string>& arguments) {
                      return {};
                    },
                    {}},
-                  {"--torn-after",
+                  {"--incomplete-since",
                    [&](std::string_view value) -> Result<> {
                      const auto time = parse_int(value);
                      if (!time)
                        return fail(Errc::kUsage,
-                                   "--torn-after '{}' is not a number of milliseconds",
+                                   "--incomplete-since '{}' is not a Unix time in milliseconds",
                                    printable(value));
-                     collect.torn_after = std::chrono::milliseconds(*time);
+                     collect.incomplete_since = std::chrono::milliseconds(*time);
                      return {};
                    },
                    {}},
@@ -118,20 +118,20 @@ Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
-  const auto word = arguments.empty() ? std::string() : arguments.front();
-  if (word == "lead") return parse_lead(arguments);
-  if (word == "rank") return parse_rank(arguments);
-  if (word == "autopsy") return parse_autopsy(arguments);
-  if (word == "stage") return parse_stage(arguments);
-  if (word == "collect") return parse_collect(arguments);
-  if (word == "relay") return parse_relay(arguments);
-  if (word == "notify") return parse_notify(arguments);
-  if (word == "sshd") return parse_sshd(arguments);
-  if (word == "--help" || word == "-h") return HelpAsked{};
-  if (word == "--version") return VersionAsked{};
+  const auto command = arguments.empty() ? std::string() : arguments.front();
+  if (command == "lead") return parse_lead(arguments);
+  if (command == "rank") return parse_rank(arguments);
+  if (command == "autopsy") return parse_autopsy(arguments);
+  if (command == "stage") return parse_stage(arguments);
+  if (command == "collect") return parse_collect(arguments);
+  if (command == "relay") return parse_relay(arguments);
+  if (command == "notify") return parse_notify(arguments);
+  if (command == "sshd") return parse_sshd(arguments);
+  if (command == "--help" || command == "-h") return HelpAsked{};
+  if (command == "--version") return VersionAsked{};
   return fail(Errc::kUsage,
               "expected 'lead', 'rank', 'relay' or 'sshd', {}; see dlrun-agent --help",
-              arguments.empty() ? "but there is no argument" : "not '" + printable(word) + "'");
+              arguments.empty() ? "but there is no argument" : "not '" + printable(command) + "'");
 }
 
 }  // namespace dlrun::agent

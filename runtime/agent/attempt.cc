@@ -17,20 +17,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kUnlaunchedLimit = 64;
-/// Interval of the looks at a hang while its verdict waits for late heartbeats.
+constexpr std::size_t kUnlaunchedLimit = 64;  // nodes
+/// Time between two checks of a hang while its verdict waits for late heartbeats.
 constexpr milliseconds kHangLookInterval{250};
 
 }  // namespace
 
 Attempt::Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_point now)
     : options_(std::move(options)), outlet_(outlet), began_(now) {
-  members_.size = options_.ranks;
+  members_.world_size = options_.rank_count;
 }
 
 bool Attempt::may_join(int rank) const {
   return is_in<Joining>() && !members_.by_rank.contains(rank) &&
-         (members_.size == 0 || rank < members_.size);
+         (members_.world_size == 0 || rank < members_.world_size);
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
@@ -40,19 +40,19 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
     add_bad_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
-  if (members_.size == 0) members_.size = hello.world.size;
+  if (members_.world_size == 0) members_.world_size = hello.world.size;
   members_.join(rank, hello, now);
-  if (hello.world.rank != rank || hello.world.size != members_.size) {
+  if (hello.world.rank != rank || hello.world.size != members_.world_size) {
     return fail_rank(rank,
                      {kExitInternal, 0,
                       fmt::format("says that it is rank {} of {}; lead took it for rank {} of {}",
-                                  hello.world.rank, hello.world.size, rank, members_.size)},
+                                  hello.world.rank, hello.world.size, rank, members_.world_size)},
                      true, now);
   }
   joining->fitness.add_result(rank, hello.host, hello.world.local_size, hello.complaint, now);
   if (joining->fitness.has_complaint()) return judge_fitness(joining->fitness, now);
   if (hello.stages) {
-    joining->staging.insert(rank);
+    joining->staging_ranks.insert(rank);
     ++joining->staging_node_count;
   }
   if (hello.collect_limit.count() > 0) outputs_.add(rank, hello.collect_limit);
@@ -65,8 +65,8 @@ void Attempt::start_if_ready(Clock::time_point now) {
   if (!all_have_joined()) return;
   auto& joining = *in<Joining>();
   follow_staging(joining, now);
-  if (!joining.staging.empty()) return;
-  outlet_.record(events::Joined{.ranks = members_.size,
+  if (!joining.staging_ranks.empty()) return;
+  outlet_.record(events::Joined{.ranks = members_.world_size,
                                 .hosts = compress_hostlist(hosts()),
                                 .seconds = seconds_since_start(now)});
   auto& running = phase_.emplace<Running>(Running{.hang = HangWatch(options_.hang_after)});
@@ -89,21 +89,21 @@ std::vector<std::string> Attempt::hosts() const {
   return names;
 }
 
-std::optional<ComponentPlace> Attempt::place() const {
+std::optional<ComponentAddress> Attempt::address() const {
   if (!end_.has_run) return std::nullopt;
   const auto& first = members_.by_rank.at(0).hello;
-  return ComponentPlace{.addr = first.addr, .port = first.port, .hosts = hosts()};
+  return ComponentAddress{.addr = first.addr, .port = first.port, .hosts = hosts()};
 }
 
 void Attempt::send_start() {
   const auto& first = members_.by_rank.at(0).hello;
-  const auto places = outlet_.places();
+  const auto components = outlet_.component_addresses();
   for (const auto& [rank, member] : members_.by_rank) {
     outlet_.send(rank, to_rank::Start{.addr = member.hello.addr,
                                       .master_addr = first.addr,
                                       .master_port = first.port,
                                       .marks_stderr = options_.marks_stderr,
-                                      .components = places});
+                                      .components = components});
   }
 }
 
@@ -297,30 +297,31 @@ void Attempt::tick(Clock::time_point now) {
 
 std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
   std::optional<Clock::time_point> next;
-  const auto at = [&](std::optional<Clock::time_point> when, Clock::duration later = {}) {
+  const auto consider = [&](std::optional<Clock::time_point> when, Clock::duration later = {}) {
     if (when && (!next || *when + later < *next)) next = *when + later;
   };
   if (const auto* joining = in<Joining>()) {
-    at(joining->fitness.deadline());
-    if (!all_have_joined()) at(began_ + options_.join_timeout);
+    consider(joining->fitness.deadline());
+    if (!all_have_joined()) consider(began_ + options_.join_timeout);
   } else if (const auto* running = in<Running>()) {
     if (const auto due = running->hang.next_deadline())
-      at(running->hang_looked_at ? *running->hang_looked_at + kHangLookInterval : *due);
-    at(running->fitness.deadline());
-    at(running->must_end_by);
-    at(running->rehearsal_ends_at);
-    at(running->all_ended_since, kStepLag);
+      consider(running->hang_looked_at ? *running->hang_looked_at + kHangLookInterval : *due);
+    consider(running->fitness.deadline());
+    consider(running->must_end_by);
+    consider(running->rehearsal_ends_at);
+    consider(running->all_ended_since, kStepLag);
   } else if (const auto* ending = in<Ending>()) {
-    at(ending->announce_at);
+    consider(ending->announce_at);
     if (!step_end_ && ending->stop_stage < 2 && !outputs_.is_waiting())
-      at(std::max(ending->since, outputs_.done_at().value_or(ending->since)) +
-         (ending->stop_stage < 1 ? kStepStoppedAfter : kStepKilledAfter));
-    at(ending->signalled_at, kLeftBehindAfter);
+      consider(std::max(ending->since, outputs_.done_at().value_or(ending->since)) +
+               (ending->stop_stage < 1 ? kStepStoppedAfter : kStepKilledAfter));
+    consider(ending->signalled_at, kStepGivenUpAfter);
   }
-  if (outputs_.is_waiting() && (members_.ended_count > 0 || is_ending())) at(outputs_.next_look());
-  if (step_end_) at(step_end_->at + kConnectionsLag);
-  at(progress_.progress().next_deadline());
-  at(progress_.result().next_deadline());
+  if (outputs_.is_waiting() && (members_.ended_count > 0 || is_ending()))
+    consider(outputs_.next_look());
+  if (step_end_) consider(step_end_->at + kConnectionsLag);
+  consider(progress_.progress().next_deadline());
+  consider(progress_.result().next_deadline());
   return next;
 }
 

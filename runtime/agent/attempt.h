@@ -33,14 +33,14 @@
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/members.h"
 #include "runtime/agent/messages.h"
-#include "runtime/agent/output_board.h"
+#include "runtime/agent/output_copy_board.h"
 #include "runtime/agent/progress_recorder.h"
 #include "runtime/agent/retry.h"
 
 namespace dlrun::agent {
 
 /// Carries out the decisions of an attempt: sends its messages, files and lines, records its
-/// events, and stops its step. Also tells the attempt where components run: places(). The caller
+/// events, and stops its step. Also tells the attempt where components run. The caller
 /// of Attempt implements this interface.
 class AttemptOutlet {
  public:
@@ -60,15 +60,15 @@ class AttemptOutlet {
   /// even with a failure, the implementation must call Attempt::on_file_broadcast_end(). Called
   /// only if AttemptOptions::broadcasts_files is set.
   virtual void begin_file_broadcast() {}
-  /// Returns the places of the components whose ranks have joined; empty if the job has no
+  /// Returns the addresses of the components whose ranks have joined; empty if the job has no
   /// components.
-  [[nodiscard]] virtual std::vector<ComponentPlace> places() { return {}; }
+  [[nodiscard]] virtual std::vector<ComponentAddress> component_addresses() { return {}; }
 };
 
 struct AttemptOptions {
   std::chrono::milliseconds join_timeout{600'000};
   bool forwards_usr1 = false;  ///< a USR1 makes the programs save a checkpoint
-  int ranks = 0;               ///< number of ranks; 0: taken from the first hello
+  int rank_count = 0;          ///< number of ranks; 0: taken from the first hello
   /// Slurm's node list, used to name the nodes from which no rank has joined. May be empty.
   std::string job_nodes{};
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
@@ -103,7 +103,7 @@ class Attempt {
       kKilledAfterTerm + std::chrono::milliseconds(200);
   /// Time after which the attempt is over even if its step still runs. It begins with the first
   /// signal that reaches lead while the attempt is ending.
-  static constexpr std::chrono::milliseconds kLeftBehindAfter{5000};
+  static constexpr std::chrono::milliseconds kStepGivenUpAfter{5000};
   /// Time for which connections may stay open after the step's end.
   static constexpr std::chrono::milliseconds kConnectionsLag{2000};
   /// Time after which a successful attempt is over even if srun still runs. It begins when all
@@ -117,7 +117,7 @@ class Attempt {
   /// and it is within the world or the size of the world is still unknown.
   [[nodiscard]] bool may_join(int rank) const;
   /// Handles the hello of a rank. If its rank or world size differs from the one that lead expects,
-  /// the rank fails, and with it the attempt. Nodes that failed their checks end the attempt, too.
+  /// the rank fails, and with it the attempt. A node that failed its checks also ends the attempt.
   /// Starts the programs once all ranks have joined and all nodes have their data.
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
   /// Notes that the rank's check of collectives has opened its device and waits for the other
@@ -126,8 +126,8 @@ class Attempt {
   /// Notes that the rank's check of collectives passed. Its program starts now. Once the checks of
   /// all ranks have passed, records that, and begins to watch the programs.
   void on_checked(int rank, Clock::time_point now);
-  /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if the
-  /// communication between ranks failed.
+  /// Handles a failed check of collectives. words: the reason. is_own: true if the rank itself
+  /// failed, false if the communication between ranks failed.
   void on_check_failed(int rank, std::string_view words, bool is_own, Clock::time_point now);
   /// Tells the first rank of each node to copy the data. copies: see to_rank::Stage.
   void on_file_broadcast_end(const std::vector<std::string>& copies);
@@ -155,7 +155,7 @@ class Attempt {
   /// AttemptOptions::forwards_usr1 is set and the programs run; otherwise, and for a service, it
   /// has no effect. Every other signal ends the attempt, or sets AttemptEnd::is_cancelled if the
   /// attempt is ending already.
-  void on_own_signal(int signal, Clock::time_point now);
+  void on_lead_signal(int signal, Clock::time_point now);
   /// Prints and records a warning of a rank's agent.
   void on_warning(int rank, std::string_view message);
   /// Handles a request: sends the rank the page of the address table that begins with rank `from`.
@@ -183,8 +183,8 @@ class Attempt {
   /// Handles an agent's report that its program has been suspended (SIGSTOP) for the time
   /// `suspended`. Ends the attempt as a hang if this time is too long.
   void on_program_suspended(int rank, std::chrono::seconds suspended, Clock::time_point now);
-  /// Handles GPUs that have been idle for too long. ends: ends the attempt; otherwise only warns.
-  /// sentence: the message for the user.
+  /// Handles GPUs that have been idle for too long. ends: true ends the attempt, false only
+  /// warns. sentence: the message for the user.
   void on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now);
   /// Ends a point of a sweep because its results are worse than those of the other points. The run
   /// counts as completed. sentence: the message for the user.
@@ -201,12 +201,12 @@ class Attempt {
   void on_lead_suspended(Clock::duration time, Clock::time_point now);
   /// Notes that a USR1 to lead was Slurm's warning of the time limit.
   void on_limit_near() { signs_.is_limit_near = true; }
-  /// Makes the attempt end before the time limit, so that a requeued job, or the next job of the
-  /// chain, can continue the run: when the next checkpoint is saved, and after time_to_save at the
-  /// latest.
+  /// Makes the attempt end when the next checkpoint is saved, and after time_to_save at the latest.
+  /// The attempt thus ends before the time limit, and a requeued job, or the next job of the chain,
+  /// can continue the run.
   void end_before_limit(std::chrono::milliseconds time_to_save, Clock::time_point now);
-  /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
-  /// consequence.
+  /// Ends the attempt because srun was killed by a signal that lead did not send. The ranks end as
+  /// a consequence.
   void on_srun_killed(int signal, Clock::time_point now);
   /// Notes the end of the step. words: srun's last messages. The message of the end contains them
   /// if no rank ever joined. A warning contains them if the step failed although all ranks ended
@@ -222,9 +222,10 @@ class Attempt {
   /// Ends the attempt for a reason outside of it, such as a later attempt that superseded it.
   void give_up(int code, std::string_view message, Clock::time_point now);
 
-  /// Does what is due by now. Call it at next_deadline() at the latest.
+  /// Handles all deadlines that have passed. Call it at next_deadline() at the latest.
   void tick(Clock::time_point now);
-  /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
+  /// Returns the time at which tick() is to be called next, if nothing else happens; nullopt: no
+  /// deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
   /// Returns true once the step has ended. A successful attempt may be over earlier, while srun
@@ -233,15 +234,15 @@ class Attempt {
   /// Returns true once end() is final and recorded.
   [[nodiscard]] bool is_over() const { return is_in<Over>(); }
   [[nodiscard]] const AttemptEnd& end() const { return end_; }
-  [[nodiscard]] int world_size() const { return members_.size; }
-  /// Returns true once the time limit or a preemption is known to be near. Programs that are no
-  /// service were then told to save a checkpoint.
+  [[nodiscard]] int world_size() const { return members_.world_size; }
+  /// Returns true once the time limit or a preemption is known to be near. All programs except
+  /// services were then told to save a checkpoint.
   [[nodiscard]] bool is_warned() const { return signs_.is_limit_near || signs_.is_preemption_near; }
   /// Returns true until the end of the attempt is decided.
   [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
   /// Returns where the ranks run, without the component's name; nullopt until the programs were
   /// told to start.
-  [[nodiscard]] std::optional<ComponentPlace> place() const;
+  [[nodiscard]] std::optional<ComponentAddress> address() const;
 
  private:
   using Joining = phase::Joining;
@@ -272,11 +273,13 @@ class Attempt {
   void start_watches(phase::Running& running, Clock::time_point now);
   [[nodiscard]] bool all_have_joined() const {
     const auto* const joining = in<Joining>();
-    return joining != nullptr && members_.size > 0 && joining->joined_count >= members_.size;
+    return joining != nullptr && members_.world_size > 0 &&
+           joining->joined_count >= members_.world_size;
   }
   /// Called when all ranks have joined, and again whenever a node has copied its data. Announces
-  /// once that nodes still copy data, and begins to send files to them if the options want that.
-  /// Records the end of the copying once all nodes have their data.
+  /// once that nodes still copy data, and begins to send files to them if
+  /// AttemptOptions::broadcasts_files is set. Records the end of the copying once all nodes have
+  /// their data.
   void follow_staging(phase::Joining& joining, Clock::time_point now);
   void advance_output_copies(Clock::time_point now);
   /// Tells the ranks to start their programs.
@@ -284,9 +287,9 @@ class Attempt {
   /// Returns the nodes of the ranks, in the order of ranks.
   [[nodiscard]] std::vector<std::string> hosts() const;
   /// Marks the rank as failed. The first failure ends the attempt; later failures go to
-  /// reconsider(). If the rank's program named another rank as the cause, the failure counts as
-  /// that rank's. A failure during the autopsy of a hang is not counted. is_end_known: false if
-  /// the agent disappeared, and the step may still report how.
+  /// reconsider(). If the rank's program blamed another rank, the failure counts as that rank's. A
+  /// failure during the autopsy of a hang is not counted. is_end_known: false if the agent
+  /// disappeared and the step may still report how it ended.
   void fail_rank(int rank, RankEnd end, bool is_end_known, Clock::time_point now);
   /// Announces the first failure now, or later if another failure may turn out to be its cause.
   void announce_now_or_later(const FailedRank& failed, bool is_end_known, Clock::time_point now);
@@ -296,7 +299,8 @@ class Attempt {
   /// Returns true while the attempt ends because of a lost agent and the step may still report
   /// how the agent died.
   [[nodiscard]] bool waits_for_step_report() const;
-  /// Replaces the failure for which the attempt ends by a later one, if the later one explains it.
+  /// Blames the later failure `failed` instead if it explains the failure for which the attempt
+  /// ends.
   void reconsider(FailedRank failed, bool is_end_known, Clock::time_point now);
   /// Prints and records the failure for which the attempt ends.
   void announce();
@@ -318,8 +322,8 @@ class Attempt {
   void end_for_hang(std::string sentence, Clock::time_point now);
   /// Makes the message about the ranks that have not joined, and records their numbers.
   void report_missing_ranks(Clock::time_point now);
-  /// Names the container as the reason if a rank never joined and the container tool reported an
-  /// error. In that case prints the message and returns true.
+  /// If a rank never joined and the container tool reported an error, makes this error the reason
+  /// of the end, prints the message and returns true.
   bool report_container_failure();
   void judge_fitness(const NodeFitness& fitness, Clock::time_point now);
   void add_bad_node(const std::string& host);
@@ -342,10 +346,10 @@ class Attempt {
   [[nodiscard]] std::string sentence_on_first_failure() const;
   [[nodiscard]] double seconds_since_start(Clock::time_point now) const;
   /// Returns true if lead was suspended less than kStepReportWait ago. Lead then reads the messages
-  /// that arrived during the stop, one connection after another, so they may not be in the order in
-  /// which the ranks sent them.
+  /// that arrived during the suspension, one connection after another, so they may not be in the
+  /// order in which the ranks sent them.
   [[nodiscard]] bool lead_was_just_suspended(Clock::time_point now) const {
-    return last_lead_stop_ && now < last_lead_stop_->end + kStepReportWait;
+    return last_lead_suspension_ && now < last_lead_suspension_->end + kStepReportWait;
   }
 
   AttemptOptions options_;
@@ -369,13 +373,13 @@ class Attempt {
   };
   std::optional<StepEnd> step_end_;
 
-  struct LeadStop {
+  struct LeadSuspension {
     Clock::duration time{};
     Clock::time_point end{};
   };
-  std::optional<LeadStop> last_lead_stop_;
+  std::optional<LeadSuspension> last_lead_suspension_;
 
-  OutputBoard outputs_;
+  OutputCopyBoard outputs_;
   /// Ranks whose exit record lead confirms (to_rank::ExitConfirmed) once the outputs are copied.
   std::vector<int> unconfirmed_;
   bool are_outputs_recorded_ = false;  ///< the last copy of the outputs is recorded

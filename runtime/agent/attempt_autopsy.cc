@@ -11,7 +11,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kGroupsRecorded = 6;
-constexpr std::size_t kHostsNamed = 4;
+constexpr std::size_t kHostsShown = 4;
 
 }  // namespace
 
@@ -38,14 +38,14 @@ void Attempt::finish_autopsy_if_done(Clock::time_point now) {
   if (!examining->board.is_complete() && now < examining->until && !step_end_) return;
   const auto groups = examining->board.groups();
   const auto outliers = AutopsyBoard::outliers(groups);
-  events::Autopsy recorded{.ranks = members_.size,
+  events::Autopsy recorded{.ranks = members_.world_size,
                            .outliers = static_cast<std::int64_t>(outliers.size())};
   for (const auto& group : groups) {
     if (recorded.groups.size() >= kGroupsRecorded) break;
     std::vector<std::string> hosts;
     for (const int rank : group.ranks) {
       const auto host = members_.host_of(rank);
-      if (hosts.size() < kHostsNamed && std::find(hosts.begin(), hosts.end(), host) == hosts.end())
+      if (hosts.size() < kHostsShown && std::find(hosts.begin(), hosts.end(), host) == hosts.end())
         hosts.push_back(host);
     }
     recorded.groups.push_back({.ranks = number_ranges(group.ranks),

@@ -26,7 +26,7 @@ enum class Likelihood {
 
 Likelihood likelihood(const RankEnd& end) {
   if (end.blamed_rank) return *end.blamed_rank < 0 ? Likelihood::kConsequence : Likelihood::kCause;
-  // Signals that a rank does not get because a peer is gone. SIGKILL comes, for example, from the
+  // The loss of a peer never causes these signals. SIGKILL comes, for example, from the
   // out-of-memory killer.
   constexpr std::array kNotCausedByPeers{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
   const bool is_cause = std::find(kNotCausedByPeers.begin(), kNotCausedByPeers.end(), end.signal) !=
@@ -68,7 +68,7 @@ void Attempt::fail_rank(int rank, RankEnd end, bool is_end_known, Clock::time_po
 void Attempt::announce_now_or_later(const FailedRank& failed, bool is_end_known,
                                     Clock::time_point now) {
   if (!is_end_known) return announce_later(now + kStepReportWait);
-  const bool is_clear = members_.size == 1 || likelihood(failed.end) == Likelihood::kCause;
+  const bool is_clear = members_.world_size == 1 || likelihood(failed.end) == Likelihood::kCause;
   is_clear && !lead_was_just_suspended(now) ? announce() : announce_later(now + kCulpritWait);
 }
 
@@ -122,7 +122,7 @@ void Attempt::forget_failure() {
 
 std::string Attempt::sentence_on_first_failure() const {
   const auto& failed = *end_.first_failed;
-  const auto others = members_.size - 1;
+  const auto others = members_.world_size - 1;
   return fmt::format("rank {}{}{}{}", failed.rank,
                      failed.host.empty() ? "" : " on " + printable(failed.host),
                      how_ended(failed.end),
@@ -146,9 +146,9 @@ void Attempt::end_for_unheard_lead(int rank, Clock::time_point now) {
   const int code = 128 + SIGTERM;
   if (lead_was_just_suspended(now)) {
     const auto seconds =
-        std::chrono::duration_cast<std::chrono::seconds>(last_lead_stop_->time).count();
+        std::chrono::duration_cast<std::chrono::seconds>(last_lead_suspension_->time).count();
     return end_for(EndReason::kLeadUnheard, code,
-                   fmt::format("lead was stopped for {} s; the agents did not hear lead and have "
+                   fmt::format("lead was suspended for {} s; the agents did not hear lead and have "
                                "ended their ranks",
                                seconds),
                    now);

@@ -11,23 +11,23 @@ namespace dlrun::agent {
 void Attempt::on_file_broadcast_end(const std::vector<std::string>& copies) {
   const auto* const joining = in<Joining>();
   if (joining == nullptr) return;
-  const auto ranks = joining->staging;  // a copy, because sending can end the phase
+  const auto ranks = joining->staging_ranks;  // a copy, because sending can end the phase
   for (const int rank : ranks) outlet_.send(rank, to_rank::Stage{copies});
 }
 
 void Attempt::on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now) {
   auto* const joining = in<Joining>();
-  if (joining == nullptr || joining->staging.erase(rank) == 0) return;
-  joining->staged_files += files;
+  if (joining == nullptr || joining->staging_ranks.erase(rank) == 0) return;
+  joining->staged_file_count += files;
   joining->staged_bytes += bytes;
   start_if_ready(now);
 }
 
 void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
   if (joining.staging_node_count == 0) return;
-  if (!joining.staging.empty()) {
+  if (!joining.staging_ranks.empty()) {
     if (std::exchange(joining.is_staging_recorded, true)) return;
-    const auto nodes = static_cast<std::int64_t>(joining.staging.size());
+    const auto nodes = static_cast<std::int64_t>(joining.staging_ranks.size());
     outlet_.say(fmt::format("staging: {} node{} data; the programs start afterwards", nodes,
                             nodes == 1 ? " copies" : "s copy"));
     outlet_.record(events::Staging{.nodes = nodes});
@@ -35,7 +35,7 @@ void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
     return;
   }
   outlet_.record(events::Staged{.nodes = joining.staging_node_count,
-                                .files = joining.staged_files,
+                                .files = joining.staged_file_count,
                                 .bytes = joining.staged_bytes,
                                 .seconds = seconds_since_start(now)});
 }

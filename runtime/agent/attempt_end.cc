@@ -17,7 +17,8 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kNodesNamed = 16;
+/// Number of nodes that the message about missing ranks lists at most.
+constexpr std::size_t kMaxNodesListed = 16;
 
 events::RankFailed event_of(const FailedRank& failed) {
   return {.rank = failed.rank,
@@ -61,15 +62,15 @@ void Attempt::on_unmarked_line(std::string_view line) {
 }
 
 bool Attempt::report_container_failure() {
-  const bool is_container = blame_container(end_, container_messages_.failure());
-  if (is_container) outlet_.say(end_.message);
-  return is_container;
+  const bool is_to_blame = blame_container(end_, container_messages_.failure());
+  if (is_to_blame) outlet_.say(end_.message);
+  return is_to_blame;
 }
 
 EndFacts Attempt::end_facts() const {
   EndFacts facts{.end = end_,
                  .signs = signs_,
-                 .ranks = members_.size,
+                 .rank_count = members_.world_size,
                  .has_any_rank = !members_.by_rank.empty(),
                  .retries_timeout = options_.retries_timeout,
                  .job_nodes = options_.job_nodes,
@@ -85,7 +86,7 @@ EndFacts Attempt::end_facts() const {
 
 void Attempt::report_missing_ranks(Clock::time_point now) {
   std::vector<int> missing;
-  for (int rank = 0; rank < members_.size; ++rank) {
+  for (int rank = 0; rank < members_.world_size; ++rank) {
     if (!members_.by_rank.contains(rank)) missing.push_back(rank);
   }
   struct Node {
@@ -107,18 +108,20 @@ void Attempt::report_missing_ranks(Clock::time_point now) {
       options_.job_nodes.empty()
           ? std::vector<std::string>()
           : expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
-  std::vector<std::string> words;
-  std::size_t unnamed = 0;
+  std::vector<std::string> node_texts;
+  std::size_t unlisted_count = 0;
   for (const auto& [index, node] : nodes) {
     if (node.joined >= node.expected) continue;
-    if (words.size() < kNodesNamed) {
-      words.push_back(
+    if (node_texts.size() < kMaxNodesListed) {
+      node_texts.push_back(
           fmt::format("{} ({} of its {})", node.host, node.expected - node.joined, node.expected));
     } else {
-      ++unnamed;
+      ++unlisted_count;
     }
   }
-  if (unnamed > 0) words.push_back(fmt::format("{} more node{}", unnamed, unnamed == 1 ? "" : "s"));
+  if (unlisted_count > 0)
+    node_texts.push_back(
+        fmt::format("{} more node{}", unlisted_count, unlisted_count == 1 ? "" : "s"));
   // If a step uses all nodes of the job, Slurm numbers them in the order of the job's node list.
   // If no rank has joined (nnodes is 0), all nodes of the job are silent.
   const bool uses_all_job_nodes =
@@ -128,14 +131,15 @@ void Attempt::report_missing_ranks(Clock::time_point now) {
     if (uses_all_job_nodes && !nodes.contains(static_cast<int>(index)))
       silent.push_back(job_nodes[index]);
   }
-  if (!silent.empty()) words.push_back(fmt::format("{} (all)", compress_hostlist(silent)));
+  if (!silent.empty()) node_texts.push_back(fmt::format("{} (all)", compress_hostlist(silent)));
   const double waited = seconds_since_start(now);
-  const std::string where = words.empty() ? "" : fmt::format("; missing on {}", join(words, ", "));
+  const std::string where =
+      node_texts.empty() ? "" : fmt::format("; missing on {}", join(node_texts, ", "));
   end_.message =
-      members_.size == 0
+      members_.world_size == 0
           ? fmt::format("no rank connected to lead within {} s{}", waited, where)
           : fmt::format("{} of {} ranks did not connect to lead within {} s: {} {}{}",
-                        missing.size(), members_.size, waited,
+                        missing.size(), members_.world_size, waited,
                         missing.size() == 1 ? "rank" : "ranks", number_ranges(missing), where);
   outlet_.record(
       events::RanksMissing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
@@ -200,7 +204,7 @@ void Attempt::finish_running_if_done(Clock::time_point now) {
 
 void Attempt::finish_after_early_step_end(Clock::time_point now) {
   if (now < step_end_->at + kConnectionsLag) return;
-  for (int rank = 0; rank < members_.size; ++rank) {
+  for (int rank = 0; rank < members_.world_size; ++rank) {
     const auto* const member = members_.find(rank);
     if (member != nullptr && member->end) continue;
     fail_rank(rank,
@@ -220,9 +224,9 @@ void Attempt::finish_ending_if_done(Clock::time_point now) {
   const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
   if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_live())) return finish(now);
   const auto signalled_at = in<Ending>()->signalled_at;
-  if (!signalled_at || now < *signalled_at + kLeftBehindAfter) return;
+  if (!signalled_at || now < *signalled_at + kStepGivenUpAfter) return;
   if (is_in_doubt()) announce();
-  if (!step_end_) end_.message += "; the step does not end and is left behind";
+  if (!step_end_) end_.message += "; the step has not ended, but lead no longer waits for it";
   finish(now);
 }
 

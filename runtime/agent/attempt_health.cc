@@ -53,10 +53,10 @@ void Attempt::on_check_opened_device(int rank) {
 void Attempt::on_checked(int rank, Clock::time_point now) {
   auto* const running = in<Running>();
   if (running == nullptr || members_.find(rank) == nullptr) return;
-  if (++running->checked_count != members_.size) return;
+  if (++running->checked_count != members_.world_size) return;
   start_watches(*running, now);
-  outlet_.record(
-      events::CollectivesChecked{.ranks = members_.size, .seconds = seconds_since_start(now)});
+  outlet_.record(events::CollectivesChecked{.ranks = members_.world_size,
+                                            .seconds = seconds_since_start(now)});
 }
 
 void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
@@ -114,7 +114,7 @@ void Attempt::on_output(Clock::time_point now) {
 }
 
 void Attempt::on_lead_suspended(Clock::duration time, Clock::time_point now) {
-  last_lead_stop_ = {time, now};
+  last_lead_suspension_ = {time, now};
   if (auto* const running = in<Running>()) running->hang.on_lead_suspended(time);
   for (auto& [rank, member] : members_.by_rank) member.heard_at += time;
 }
@@ -135,14 +135,16 @@ void Attempt::end_for_suspended_program(const phase::SuspendedProgram& suspended
       suspended.rank,
       members_.host_of(suspended.rank),
       members_.by_rank.at(suspended.rank).hello.pid,
-      {kExitHung, 0, fmt::format("its process has been stopped for {} s", suspended.time.count())}};
+      {kExitHung, 0,
+       fmt::format("its process has been suspended for {} s", suspended.time.count())}};
   end_.first_failed = failed;
   record_failure(failed);
   end_for(EndReason::kHang, kExitHung, sentence_on_first_failure(), now);
 }
 
-/// Judges failed checks of collectives once the verdict about the nodes is due. Ends the attempt if
-/// it hangs, if the time limit is near, or if the time of its rehearsal is over.
+/// If a check of collectives has failed, ends the attempt as soon as it is decided whether the
+/// nodes, or the spec and the site, are at fault (NodeFitness). Also ends the attempt if it hangs,
+/// if the time limit is near, or if the time of its rehearsal is over.
 void Attempt::look_at_running(Clock::time_point now) {
   if (const auto* running = in<Running>(); running && running->fitness.has_complaint())
     judge_fitness(running->fitness, now);
@@ -170,7 +172,7 @@ void Attempt::look_at_running(Clock::time_point now) {
 }
 
 /// Ends the attempt because of a hang, but first waits for heartbeats that are late. If some agents
-/// are silent while others are heard, names the silent rank or node as the reason.
+/// are silent while others are heard, reports the silent rank or node as the reason.
 void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   auto silence = find_silence(members_, now);
   auto& running = *in<Running>();

@@ -73,8 +73,8 @@ void mark_unlaunched_bad(AttemptEnd& end, const EndFacts& facts) {
 /// limit, it is therefore complete only if the program has reported that it is done.
 void judge_zero_codes(Judgement& judged, const EndFacts& facts) {
   auto& end = judged.end;
-  end.message = facts.ranks == 1 ? "the rank ended with 0"
-                                 : fmt::format("all {} ranks ended with 0", facts.ranks);
+  end.message = facts.rank_count == 1 ? "the rank ended with 0"
+                                      : fmt::format("all {} ranks ended with 0", facts.rank_count);
   if (facts.signs.has_reported_done) return;
   if (facts.signs.is_limit_near) {
     end.message += " after the warning of the time limit";
@@ -98,7 +98,7 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
     return Cause::kNone;
   if (end.cause != Cause::kNone) return end.cause;
   if (end.code == 0) return Cause::kNone;
-  // Checked before is_cancelled, because Slurm sends a TERM after a node failure to requeue the
+  // Checked before is_cancelled: after a node failure Slurm sends a TERM, and then requeues the
   // job.
   if (!end.bad_nodes.empty()) return Cause::kNodeFailure;
   if (end.is_cancelled) return Cause::kNone;
@@ -114,8 +114,8 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
   return Cause::kFailure;
 }
 
-/// Sets the suspect nodes: those whose agents disappeared without an exit record, and the node of
-/// the process that hangs. Also sets is_whole_node_silent and heard_hosts.
+/// Sets the suspect nodes: nodes with an agent that disappeared without an exit record, and the
+/// node of the process that hangs. Also sets is_whole_node_silent and heard_hosts.
 void set_suspects(AttemptEnd& end, const EndFacts& facts) {
   for (const auto& [host, count] : facts.not_lost_count_of_host) {
     if (count > 0) end.heard_hosts.insert(host);

@@ -35,12 +35,14 @@ struct AttemptEnd {
   /// job can be requeued.
   bool is_timeout = false;
   Cause cause = Cause::kNone;  ///< decides whether the run is retried
-  /// The highest step that the program reported, or the highest epoch if it reported no step.
+  /// The highest training step that the program reported, or the highest epoch if it reported no
+  /// step.
   std::optional<std::int64_t> step;
-  /// Nodes whose agents disappeared without an exit record, and the node of a process that hangs.
+  /// Nodes with an agent that disappeared without an exit record, and the node of a process that
+  /// hangs.
   std::vector<std::string> suspects;
-  /// Nodes that Slurm has lost or could not launch on, that failed a preflight check, or that fell
-  /// silent in a run that hangs.
+  /// Nodes that Slurm has lost, nodes on which it could not start tasks, nodes that failed a
+  /// preflight check, and nodes that fell silent in a run that hangs.
   std::vector<std::string> bad_nodes;
   bool had_grace = false;  ///< see EndSigns::is_preemption_near
   /// A signal had announced that the time limit or a preemption was near.
@@ -58,7 +60,7 @@ struct AttemptEnd {
 struct EndSigns {
   std::string cancel_reason{};    ///< Slurm's reason for ending the step; empty: none given
   bool is_out_of_memory = false;  ///< Slurm reported an out-of-memory kill in the step
-  bool is_given_up = false;  ///< lead ended the attempt for a reason that would end a retry, too
+  bool is_given_up = false;  ///< lead ended the attempt for a reason that would also end a retry
   bool has_reported_done = false;  ///< the program reported that its work is complete
   bool is_limit_near = false;      ///< Slurm's USR1 has announced the time limit
   /// A TERM reached a rank but not lead, and AttemptOptions::forwards_usr1 is set. The TERM counts
@@ -71,7 +73,7 @@ struct EndSigns {
 struct EndFacts {
   AttemptEnd end{};  ///< the end as decided while the attempt ran
   EndSigns signs{};
-  int ranks = 0;                 ///< number of ranks; 0: unknown
+  int rank_count = 0;            ///< 0: unknown
   bool has_any_rank = false;     ///< at least one rank has joined
   bool retries_timeout = false;  ///< retry.on contains `timeout`
   std::string job_nodes{};       ///< Slurm's node list; may be empty
@@ -93,9 +95,9 @@ struct Judgement {
 /// Returns the event that records the end of an attempt. seconds: its duration.
 [[nodiscard]] events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds);
 
-/// Names the container as the reason if a rank never joined and the container tool reported an
-/// error. Returns false, and changes nothing, if the container is not the reason or is already
-/// named.
+/// Makes the container the cause of the end if a rank never joined and the container tool reported
+/// an error. Otherwise, or if the container is the cause already, returns false and changes
+/// nothing.
 bool blame_container(AttemptEnd& end, const std::optional<ContainerFailure>& failure);
 
 }  // namespace dlrun::agent

@@ -1,5 +1,6 @@
 #pragma once
-// The phases of an attempt, each with the state that only it has. Private to Attempt.
+// The phases of an attempt, each with the data that exist only during this phase. Private to
+// Attempt.
 
 #include <chrono>
 #include <cstdint>
@@ -21,13 +22,13 @@ using Clock = std::chrono::steady_clock;
 struct Joining {
   int joined_count = 0;  ///< number of ranks whose hello is accepted
   NodeFitness fitness{};
-  std::set<int> staging{};              ///< ranks that still copy the data of their nodes
+  std::set<int> staging_ranks{};        ///< ranks that still copy the data of their nodes
   std::int64_t staging_node_count = 0;  ///< number of nodes that copy data, or have copied them
-  std::int64_t staged_files = 0, staged_bytes = 0;
+  std::int64_t staged_file_count = 0, staged_bytes = 0;
   bool is_staging_recorded = false;
 };
 
-/// The last report that the program of a rank is suspended (SIGSTOP).
+/// The latest report of a rank that its program is suspended (SIGSTOP).
 struct SuspendedProgram {
   int rank = -1;                 ///< -1: no rank has reported a suspended program
   std::chrono::seconds time{};   ///< how long the program has been suspended
@@ -70,7 +71,7 @@ struct Ending {
   /// When the failure is announced at the latest. Set only while a later report may still change
   /// which rank is to blame, or say how its agent died.
   std::optional<Clock::time_point> announce_at{};
-  /// Failures that are not to blame for the end, although no signal of lead caused them. One may
+  /// Failures that are neither to blame for the end nor caused by a signal of lead. One of them may
   /// have been blamed first. Bounded.
   std::vector<FailedRank> other_failures{};
 };

@@ -43,8 +43,9 @@ struct ComponentContext {
   const std::vector<std::string>& addresses;  ///< lead's addresses
   /// The port of rank 0 in the component's previous start; 0: this is its first start.
   int held_port = 0;
-  bool is_first_main = true;  ///< its progress is the progress of the run
-  std::function<std::vector<ComponentPlace>()> places{};  ///< see AttemptOutlet
+  /// This is the first main component, so its progress is the progress of the run.
+  bool is_first_main = true;
+  std::function<std::vector<ComponentAddress>()> component_addresses{};  ///< see AttemptOutlet
 };
 
 /// Leads one attempt, or one start of a component: connects the event loop, the connections of the
@@ -93,7 +94,7 @@ class AttemptRunner final : public AttemptOutlet,
   void end_superseded(Clock::time_point now);
   /// Returns the time for which the event loop may wait before tick_or_postpone() is called again.
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
-  /// Writes the last ranks.json and the rest of the event file for TensorBoard. Waits at most one
+  /// Writes the final ranks.json and the rest of the event file for TensorBoard. Waits at most one
   /// second for each of them. Call it once the attempt is over; do not call tick_or_postpone()
   /// afterwards.
   void write_last_samples() {
@@ -134,8 +135,8 @@ class AttemptRunner final : public AttemptOutlet,
     log_info("said", {{"message", text}});
     err_.push(fmt::format("dlrun: {}\n", text));
   }
-  std::vector<ComponentPlace> places() override {
-    return component_ ? component_->places() : std::vector<ComponentPlace>{};
+  std::vector<ComponentAddress> component_addresses() override {
+    return component_ ? component_->component_addresses() : std::vector<ComponentAddress>{};
   }
   void stop_step(bool kills) override {
     if (step_) step_->stop(kills);
@@ -196,8 +197,8 @@ class AttemptRunner final : public AttemptOutlet,
   /// finds the staged data, or has lost nodes, to which sbcast would still send.
   [[nodiscard]] std::vector<FileBroadcast> files_to_broadcast() const;
   void on_file_broadcast_end(const FileBroadcastResult& result);
-  /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
-  /// to the attempt.
+  /// Asks the controller whether the nodes in reported_nodes_ have failed, and tells the attempt
+  /// about the failed ones.
   void confirm_node_failure(Clock::time_point now);
   /// Decides whether a USR1 was the warning of the time limit. If Slurm has not answered, the USR1
   /// counts as the warning.
@@ -227,12 +228,12 @@ class AttemptRunner final : public AttemptOutlet,
   void handle(const Sender& from, const to_lead::Put& put);
   void handle(const Sender& from, const to_lead::Get& get);
   void handle(const Sender& from, const to_lead::Progress& progress);
-  void handle(const Sender& from, const to_lead::TableRequest& table);
+  void handle(const Sender& from, const to_lead::TableRequest& request);
   void handle(const Sender& from, to_lead::Exit& exit);
 
   void tick(Clock::time_point now);
   /// Tells the attempt if this process was suspended since the last call, and for how long.
-  void note_lead_stop(Clock::time_point now);
+  void note_lead_suspension(Clock::time_point now);
   /// Prints and records failures to write the record and the log.
   void report_write_failures();
   void write_samples(Clock::time_point now, bool is_last);
@@ -279,17 +280,19 @@ class AttemptRunner final : public AttemptOutlet,
   StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< the step of all ranks, which the first rank named
+  /// The Slurm step of the ranks, as the first rank reported it. Ranks of other steps are refused.
+  std::optional<std::string> step_id_;
   /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
   std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked
   BackgroundCall<Result<std::vector<std::string>>> node_query_;
   Clock::time_point next_question_{};  ///< when the controller may be asked again about nodes
   Clock::time_point next_beat_{};      ///< when the ranks get the next heartbeat
-  Clock::time_point last_awake_ = Clock::now();  ///< the last message or tick, for note_lead_stop()
-  std::size_t beats_heard_ = 0;                  ///< heartbeats of ranks in this round of the loop
-  Clock::time_point last_tick_{};                ///< the last call of tick()
-  bool owes_tick_ = false;  ///< events were handled, and no tick has followed yet
+  /// When the latest message or tick was handled, for note_lead_suspension().
+  Clock::time_point last_awake_ = Clock::now();
+  std::size_t heard_beat_count_ = 0;  ///< heartbeats of ranks in this round of the loop
+  Clock::time_point last_tick_{};     ///< the last call of tick()
+  bool owes_tick_ = false;            ///< events were handled, and no tick has followed yet
   bool is_superseded_ = false;
 };
 

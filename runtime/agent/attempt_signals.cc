@@ -10,19 +10,19 @@
 
 namespace dlrun::agent {
 
-void Attempt::on_own_signal(int signal, Clock::time_point now) {
+void Attempt::on_lead_signal(int signal, Clock::time_point now) {
   if (is_in<Over>()) return;
-  const bool is_checkpoint = signal == SIGUSR1;
+  const bool is_usr1 = signal == SIGUSR1;
   // A service saves no checkpoint, and the signal would end a program that does not handle it.
   const bool is_passed_on =
-      is_checkpoint && options_.forwards_usr1 && !options_.is_service && is_in<Running>();
+      is_usr1 && options_.forwards_usr1 && !options_.is_service && is_in<Running>();
   outlet_.record(events::Signal{.signal = signal_name(signal),
                                 .where = "lead",
-                                .word = is_passed_on    ? SignalDecision::kCheckpoint
-                                        : is_checkpoint ? SignalDecision::kNone
-                                                        : SignalDecision::kAbort});
+                                .decision = is_passed_on ? SignalDecision::kCheckpoint
+                                            : is_usr1    ? SignalDecision::kNone
+                                                         : SignalDecision::kAbort});
   if (is_passed_on) ask_for_checkpoint(signal);
-  if (is_checkpoint) return;
+  if (is_usr1) return;
   if (is_ending()) {
     // A signal while the attempt ends cancels the job. The rank and the code of the first failure
     // stay.
@@ -53,7 +53,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (signals_.recorded.insert(signal).second) {
     outlet_.record(events::Signal{.signal = signal_name(signal),
                                   .where = fmt::format("rank {} on {}", rank, host),
-                                  .word = answer});
+                                  .decision = answer});
   }
   if (answer == SignalDecision::kNone) {
     signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
@@ -66,8 +66,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
         now);
   }
   // Either all ranks checkpoint or none. Otherwise a collective in the middle of a checkpoint would
-  // hang. The rank that asked also gets a reply of its own, because it waits for one about its
-  // signal.
+  // hang. The rank that got the signal waits for an answer with the number of this signal. The
+  // broadcast is sent only once, for the first such signal, so the rank gets an answer of its own.
   outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
   ask_for_checkpoint(signal);

@@ -11,9 +11,9 @@
 
 namespace dlrun::agent {
 
-/// Runs one call at a time, the `question`, each on a new thread. Must be used by one thread only.
-/// The question must own everything that it uses, because it may outlive this object; its answer is
-/// then dropped.
+/// Runs functions, called questions here, one at a time, each on a new thread. Must be used by one
+/// thread only. A question may outlive this object; its answer is then dropped. Therefore a
+/// question must own everything that it uses.
 template <typename Answer>
 class BackgroundCall {
  public:
@@ -28,7 +28,8 @@ class BackgroundCall {
   }
   /// Returns true from ask() until take() has returned the answer.
   [[nodiscard]] bool is_pending() const { return box_ != nullptr; }
-  /// Returns the answer, once; nullopt while the question still runs.
+  /// Returns the answer once, after the question has ended. Returns nullopt while the question
+  /// runs, and if there is no question.
   [[nodiscard]] std::optional<Answer> take() {
     if (!box_) return std::nullopt;
     std::unique_lock lock(box_->mutex);

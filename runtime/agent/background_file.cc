@@ -21,7 +21,7 @@ namespace dlrun::agent {
 
 namespace {
 
-constexpr std::chrono::milliseconds kTryAgain{250};
+constexpr std::chrono::milliseconds kRetryPause{250};
 
 }  // namespace
 
@@ -31,7 +31,8 @@ struct BackgroundFile::Shared {
   struct Record {
     std::string bytes;
     bool is_durable = false;
-    std::size_t gap_bytes = 0;  ///< number of bytes dropped at this place; `bytes` is empty then
+    /// If not 0, the record stands for this number of dropped bytes, and `bytes` is empty.
+    std::size_t gap_bytes = 0;
   };
 
   UniqueFd file;
@@ -98,7 +99,7 @@ struct BackgroundFile::Shared {
     if (!retry_until) retry_until = now + BackgroundFile::kRetryDurableFor;
     if (now >= *retry_until) return false;
     std::unique_lock lock(mutex);
-    return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });
+    return !changed.wait_for(lock, kRetryPause, [&] { return is_closing; });
   }
 
   /// Appends one record. If only a part of it could be written, removes that part, and retries the

@@ -32,7 +32,7 @@ class BackgroundFile {
   /// any size. name: the file's name for messages.
   BackgroundFile(UniqueFd file, std::string name, std::size_t queue_limit_bytes,
                  Content content = Content::kRecords);
-  /// Does not wait. The writer thread writes the rest of the queue; it may hang in the kernel.
+  /// Does not wait. The writer thread writes the rest of the queue, and may hang in the kernel.
   ~BackgroundFile();
   BackgroundFile(const BackgroundFile&) = delete;
   BackgroundFile& operator=(const BackgroundFile&) = delete;
@@ -60,9 +60,8 @@ class BackgroundFile {
   /// of it may stay). is_durable: fdatasync() follows the write. Returns false, and queues nothing,
   /// if the queue is full.
   [[nodiscard]] bool push(std::string record, bool is_durable = false);
-  /// Returns true while the queue is less than half full. Callers push a record that may be dropped
-  /// only if this is true. The other half of the queue then stays free for important records while
-  /// the disk hangs.
+  /// Returns true while the queue is less than half full. Callers drop unimportant records while
+  /// this is false. Half of the queue thus stays free for important records while the disk hangs.
   [[nodiscard]] bool is_less_than_half_full() const;
 
   /// Queues text. If the queue is full, drops the text and counts its bytes. A file of kText or
@@ -73,8 +72,9 @@ class BackgroundFile {
   /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t queued_bytes() const;
 
-  /// Returns the first failure since the file was opened, once. Writing continues after a failure,
-  /// because space on the disk may become free again.
+  /// Returns the first failure since the file was opened; nullopt if there is none, or if an
+  /// earlier call has returned it. Writing continues after a failure, because space on the disk may
+  /// become free again.
   [[nodiscard]] std::optional<Error> take_failure();
 
   /// Returns an eventfd that is readable after a write or a failure, until acknowledge().

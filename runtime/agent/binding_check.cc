@@ -18,10 +18,10 @@ constexpr std::size_t kCpuListLimitBytes = 64U << 10U;
 std::vector<GpuReading> gpus_of_rank(std::vector<GpuReading> visible, const Env& env,
                                      const World& world) {
   if (gpu_scope(env, world) == GpuScope::kOwn) return visible;
-  const auto own = static_cast<std::size_t>(world.local_rank);
-  if (own >= visible.size() || visible.size() < static_cast<std::size_t>(world.local_size))
+  const auto index = static_cast<std::size_t>(world.local_rank);
+  if (index >= visible.size() || visible.size() < static_cast<std::size_t>(world.local_size))
     return {};
-  return {visible[own]};
+  return {visible[index]};
 }
 
 /// Returns true if a rank of this node may have GPUs: Slurm gave the job GPUs, or there is no

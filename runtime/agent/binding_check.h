@@ -26,13 +26,14 @@ namespace dlrun::agent {
 [[nodiscard]] std::string pci_device_name(std::string_view bus_id);
 
 /// Returns a sentence if the rank may run on none of the processors near the GPU. near: the
-/// processors that the kernel lists for the GPU. The check passes if `near` is empty.
+/// processors that the kernel lists for the GPU. allowed: the processors that the rank may use. The
+/// check passes if `near` is empty.
 [[nodiscard]] std::optional<std::string> binding_problem(std::int64_t gpu, const ProcessorSet& near,
                                                          const ProcessorSet& allowed);
 
 /// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node is taken to use
 /// the GPU with the number of its local rank; with fewer GPUs than ranks, no GPU is checked. Runs
-/// the GPU's tool (at most 60 s). A tool that is missing or fails is a problem, too. There are no
+/// the GPU's tool (at most 60 s). A missing or failing tool also counts as a problem. There are no
 /// problems if Slurm gave the job no GPUs, or if the list of visible devices contains no GPU.
 /// devices: /sys/bus/pci/devices.
 [[nodiscard]] std::vector<std::string> binding_problems(const Env& env, const World& world,

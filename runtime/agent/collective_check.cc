@@ -33,7 +33,8 @@ bool measures_speed(const NodeChecks& checks) {
 }  // namespace
 
 std::chrono::seconds CollectiveCheck::time_after_opening_device(const NodeChecks& checks) {
-  // A rank waits for the address of rank 0, and for the connections to the other ranks.
+  // Numbers of waits. To connect, a rank waits for the address of rank 0, and then for the
+  // connections to the other ranks.
   constexpr int kConnecting = 2, kAllReduce = 1;
   int waits = kConnecting + kAllReduce;
   // A measurement takes a few seconds. Any figure is at least 1 GB/s, so a measurement that takes
@@ -80,10 +81,10 @@ void CollectiveCheck::on_message(const MessageToLead& message) {
     if (!device_opened_at_) device_opened_at_ = Clock::now();
     send_to_lead_(to_lead::DeviceOpenedByCheck{});
   } else if (word == "failed") {
-    const auto own = body.find("is_own");
+    const auto is_own = body.find("is_own");
     if (!failure_)
-      failure_ =
-          failure(backend_, json_read::text(body, "words"), own == body.end() || *own != false);
+      failure_ = failure(backend_, json_read::text(body, "words"),
+                         is_own == body.end() || *is_own != false);
   } else if (word.empty()) {
     send_to_lead_(message);
   }
@@ -102,7 +103,7 @@ void CollectiveCheck::tick(Clock::time_point now) {
   }
   if (!is_suspended(pid_)) return suspended_since_.reset();
   if (!suspended_since_) suspended_since_ = now;
-  if (now >= *suspended_since_ + kSuspendedLimit) give_up("its check is stopped (SIGSTOP)");
+  if (now >= *suspended_since_ + kSuspendedLimit) give_up("its check is suspended (SIGSTOP)");
 }
 
 std::optional<to_lead::CheckFailed> CollectiveCheck::result(int status) const {

@@ -31,10 +31,10 @@ class CollectiveCheck {
   static constexpr std::chrono::seconds kSpare{15};
   static constexpr std::chrono::seconds kSuspendedLimit{5};  ///< see tick()
 
-  /// Starts the process that tests the backend that `checks.collective` names. The process gets
-  /// env and a connection to lead's store. send_to_lead() gets the process's requests to the store,
-  /// and the message DeviceOpenedByCheck. result() returns the result. Fails as
-  /// StoreRelay::create() and start_program() do. The loop must outlive the check.
+  /// Starts the process that tests the backend `checks.collective`. The process gets env and a
+  /// connection to lead's store. send_to_lead() gets the process's requests to the store, and the
+  /// message DeviceOpenedByCheck. Fails as StoreRelay::create() and start_program() do. The loop
+  /// must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const NodeChecks& checks, Env env,
       std::function<void(const MessageToLead&)> send_to_lead);

@@ -11,7 +11,7 @@ namespace dlrun::agent {
 namespace {
 
 /// Returns true if a component that ended for this reason may start again. The other reasons would
-/// end its next start, too, or they end the whole job.
+/// also end its next start, or they end the whole job.
 bool allows_restart(EndReason reason) {
   switch (reason) {
     case EndReason::kOk:
@@ -34,9 +34,8 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
   }
 }
 
-/// Merges facts of one component's end into `all`, the end of the attempt: the lost nodes and
-/// had_grace, and, if the attempt has failed, the facts about suspect nodes. Components may share
-/// nodes.
+/// Merges bad_nodes and had_grace of one component's end into `all`, the end of the attempt. If the
+/// attempt has failed, also merges the facts about suspect nodes. Components may share nodes.
 void merge_end(AttemptEnd& all, const AttemptEnd& one) {
   add_missing(all.bad_nodes, one.bad_nodes);
   all.had_grace = all.had_grace || one.had_grace;
@@ -218,17 +217,18 @@ AttemptEnd ComponentCourse::attempt_end() const {
       });
   const auto signalled_index = static_cast<std::size_t>(signalled - components_.begin());
   // If the decider is the first main component that the signal ended, but not the first of all main
-  // components, the message names the decider: the signal may have reached only this component.
+  // components, the message has the decider's name: the signal may have reached only this
+  // component.
   const bool is_signal_to_job = decider_ && is_signalled(components_[*decider_]) &&
                                 signalled != components_.end() &&
                                 (signalled_index != *decider_ || &*signalled == &first);
   std::size_t reported_index = static_cast<std::size_t>(&first - components_.data());
   if (decider_) reported_index = is_signal_to_job ? signalled_index : *decider_;
-  int mains = 0;
+  int main_count = 0;
   for (std::size_t at = 0; at < components_.size(); ++at) {
     const auto& one = components_[at];
     if (one.options.role != ComponentRole::kMain) continue;
-    ++mains;
+    ++main_count;
     // The second exception: if a main component ended with 0 only because a preemption was near,
     // the attempt's end is that of this component.
     if (!decider_ && one.end && one.end->cause != Cause::kNone) reported_index = at;
@@ -243,8 +243,8 @@ AttemptEnd ComponentCourse::attempt_end() const {
   }
   if (!is_signal_to_job)
     end.message = fmt::format("component {}: {}", reported.options.name, end.message);
-  if (!decider_ && mains > 1 && end.cause == Cause::kNone)
-    end.message = fmt::format("all {} main components ended with 0", mains);
+  if (!decider_ && main_count > 1 && end.cause == Cause::kNone)
+    end.message = fmt::format("all {} main components ended with 0", main_count);
   end.step = first.end ? first.end->step : std::nullopt;
   end.has_run = first.end && first.end->has_run;
   for (const auto& one : components_) {

@@ -36,8 +36,8 @@ class ComponentCourse {
   struct Order {
     enum class Kind { kStart, kStop };
     Kind kind = Kind::kStart;
-    std::size_t at = 0;
-    std::string why{};  ///< the reason for a stop, for the user
+    std::size_t at = 0;  ///< index of the component
+    std::string why{};   ///< the reason for a stop, for the user
   };
   /// Returns the orders that are due now, each order once.
   [[nodiscard]] std::vector<Order> take_orders();
@@ -45,7 +45,7 @@ class ComponentCourse {
   [[nodiscard]] ComponentState state(std::size_t at) const { return components_[at].state; }
   /// Returns how often the component has started again.
   [[nodiscard]] int restarts(std::size_t at) const { return components_[at].restarts; }
-  /// Returns the last end of the component; nullopt if it has not ended yet.
+  /// Returns the latest end of the component; nullopt if it has not ended yet.
   [[nodiscard]] const std::optional<AttemptEnd>& end(std::size_t at) const {
     return components_[at].end;
   }
@@ -81,7 +81,7 @@ class ComponentCourse {
   [[nodiscard]] bool may_restart(const Component& one, const AttemptEnd& end) const;
   [[nodiscard]] bool mains_are_done() const;
   /// Returns true if the decider is a main component that ended after a warning of the time limit
-  /// or a preemption, and another main component still runs. That component may still be saving its
+  /// or a preemption, and another main component still runs. The other one may still be saving its
   /// checkpoint, so no component is stopped. Returns false if a signal or Slurm has ended the job.
   [[nodiscard]] bool mains_still_save() const;
   /// Returns why the components that still run must end; nullopt if the attempt goes on.

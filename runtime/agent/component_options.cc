@@ -44,18 +44,18 @@ Result<> check_component(const ComponentOptions& component) {
                 "'_', and has at most {} characters",
                 printable(name), kComponentNameLimitBytes);
   }
-  if (component.nodes < 1 || component.ranks < component.nodes)
+  if (component.node_count < 1 || component.rank_count < component.node_count)
     return fail(Errc::kUsage,
                 "component '{}' has --component-nodes {} and --component-ranks {}; it needs at "
                 "least one node, and at least one rank for each node",
-                name, component.nodes, component.ranks);
+                name, component.node_count, component.rank_count);
   if (component.het_group.has_value() == component.first_node.has_value())
     return fail(Errc::kUsage,
                 "component '{}' has {} --component-first-node {} --het-group; it needs one of the "
                 "two",
                 name, component.het_group ? "both" : "neither",
                 component.het_group ? "and" : "nor");
-  if (component.ready.kind != ReadyCheck::Kind::kJoined && component.ports == 0)
+  if (component.ready.kind != ReadyCheck::Kind::kJoined && component.port_count == 0)
     return fail(Errc::kUsage, "component '{}': --ready-http and --ready-tcp need --port-count 1",
                 name);
   if (component.retries > 0 && component.role == ComponentRole::kMain)

@@ -37,11 +37,12 @@ struct ComponentOptions {
   ComponentRole role = ComponentRole::kMain;
   ReadyCheck ready{};
   int retries = 0;  ///< how often a service may restart, while the other components go on
-  std::vector<std::string> after{};  ///< components that must be ready before this one starts
-  int nodes = 0, ranks = 0;
+  /// Components that must be ready, or have ended with 0, before this one starts.
+  std::vector<std::string> after{};
+  int node_count = 0, rank_count = 0;
   std::optional<int> het_group{};   ///< index of its part of a heterogeneous job
   std::optional<int> first_node{};  ///< index of its first node in SLURM_JOB_NODELIST
-  int ports = 0;                    ///< number of ports that rank 0 holds for the program: 0 or 1
+  int port_count = 0;               ///< number of ports that rank 0 holds for the program: 0 or 1
   bool program_is_bundled = false;  ///< see LeadOptions
   std::string node_checks{};        ///< see LeadOptions
   /// The srun command line without `srun` and without the options that lead adds.

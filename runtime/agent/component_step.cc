@@ -13,7 +13,7 @@ namespace {
 Result<std::string> nodes_of_component(const ComponentOptions& component, const Env& env) {
   DLRUN_TRY_ASSIGN(const auto nodes, expand_hostlist(env.get_or("SLURM_JOB_NODELIST", "")));
   const auto first = static_cast<std::size_t>(component.first_node.value_or(0));
-  const auto count = static_cast<std::size_t>(component.nodes);
+  const auto count = static_cast<std::size_t>(component.node_count);
   if (first + count > nodes.size()) {
     return fail(Errc::kUsage,
                 "component '{}' needs the nodes {} to {} of the job, which has {}: ask for more "
@@ -54,14 +54,14 @@ std::string nodes_of_job(const Env& env) {
   if (parts < 2) return env.get_or("SLURM_JOB_NODELIST", "");
   std::string nodes;
   for (std::int64_t part = 0; part < std::min(parts, kMostParts); ++part) {
-    const auto own = env.get_or(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", part), "");
-    if (!own.empty()) nodes += (nodes.empty() ? "" : ",") + own;
+    const auto nodes_of_part = env.get_or(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", part), "");
+    if (!nodes_of_part.empty()) nodes += (nodes.empty() ? "" : ",") + nodes_of_part;
   }
   return nodes;
 }
 
 void set_component_env(Env& env, const ComponentOptions& component, int held_port) {
-  // The script unsets these variables, too, but an edited script may have lost these lines.
+  // The script also unsets these variables, but an edited script may have lost these lines.
   env.remove_matching({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_*", "SLURM_TASKS_PER_NODE",
                        "SLURM_CPUS_PER_*", "SRUN_CPUS_PER_TASK", "SLURM_GPUS*", "SLURM_GRES",
                        "SLURM_JOB_GPUS", "SLURM_MEM_PER_*", "SLURM_TRES_PER_TASK",

@@ -10,9 +10,9 @@
 
 namespace dlrun::agent {
 
-/// Returns the srun command line of a component: its own options, its name, by which its step can
-/// be found, and its nodes. env: the environment of the batch step. Fails with kUsage if the job
-/// has too few nodes, and as expand_hostlist() does if SLURM_JOB_NODELIST is no node list.
+/// Returns the srun command line of a component: its srun options, its nodes, and its name as
+/// the name of the step. env: the environment of the batch step. Fails with kUsage if the
+/// job has too few nodes, and as expand_hostlist() does if SLURM_JOB_NODELIST is no node list.
 [[nodiscard]] Result<std::vector<std::string>> component_command(const ComponentOptions& component,
                                                                  const Env& env);
 

@@ -21,11 +21,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+/// Longest wait of one round of the event loop.
 constexpr milliseconds kComponentsTick{500};
 constexpr seconds kReadyLimit{600};  ///< limit for a component whose `ready` has no timeout
 /// Longest wait for srun after the ranks of a component have ended with 0.
 constexpr seconds kSrunEndLimit{90};
-/// Longest wait until the last components.json is written.
+/// Longest wait until the final components.json is written.
 constexpr milliseconds kFinalWriteLimit{1000};
 /// Time for a signal to the job to reach lead and the ranks of all components.
 constexpr milliseconds kSignalSpread{500};
@@ -36,7 +37,7 @@ ComponentsRunner::ComponentsRunner(const AttemptContext& context)
     : context_(context),
       course_(context.options.components),
       later_attempt_watch_(context.run.directory, context.run.attempt),
-      file_(context.run.directory / "components.json") {}
+      components_file_(context.run.directory / "components.json") {}
 
 LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) const {
   auto options = context_.options;
@@ -81,8 +82,8 @@ void ComponentsRunner::record_components() {
   for (const auto& one : context_.options.components) {
     components.components.push_back({.name = one.name,
                                      .role = one.role,
-                                     .nodes = one.nodes,
-                                     .ranks = one.ranks,
+                                     .nodes = one.node_count,
+                                     .ranks = one.rank_count,
                                      .after = one.after});
   }
   record(components);
@@ -110,7 +111,7 @@ Result<AttemptEnd> ComponentsRunner::run() {
     context_.err.push(fmt::format("dlrun: {}\n", end.message));
   write_components_file();
   wait_for_steps(end);
-  std::ignore = file_.drain(kFinalWriteLimit);
+  std::ignore = components_file_.drain(kFinalWriteLimit);
   for (auto& slot : slots_) slot.runner.reset();
   if (signals) context_.loop.unwatch(*signals);
   return end;
@@ -147,7 +148,7 @@ void ComponentsRunner::take_signals() {
       if (asks_for_end && slot.runner->attempt().is_over()) {
         record(
             events::Signal{
-                .signal = signal_name(signal), .where = "lead", .word = SignalDecision::kAbort},
+                .signal = signal_name(signal), .where = "lead", .decision = SignalDecision::kAbort},
             slot.options.name);
       }
       slot.runner->on_signal(signal);
@@ -180,12 +181,13 @@ void ComponentsRunner::start(std::size_t index) {
       context_.controller, is_first_main(slot) ? context_.notifier : nullptr,
       context_.child_not_to_kill, context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
-      *slot.context, ComponentContext{.options = slot.options,
-                                      .connections = *connections_,
-                                      .addresses = addresses_,
-                                      .held_port = slot.place ? slot.place->port : 0,
-                                      .is_first_main = is_first_main(slot),
-                                      .places = [this] { return places(); }});
+      *slot.context,
+      ComponentContext{.options = slot.options,
+                       .connections = *connections_,
+                       .addresses = addresses_,
+                       .held_port = slot.address ? slot.address->port : 0,
+                       .is_first_main = is_first_main(slot),
+                       .component_addresses = [this] { return component_addresses(); }});
   slot.runner->begin();
 }
 
@@ -243,17 +245,17 @@ void ComponentsRunner::follow_component(std::size_t index, Clock::time_point now
 void ComponentsRunner::follow_join(std::size_t index, Clock::time_point now) {
   auto& slot = slots_[index];
   if (slot.has_joined) return;
-  auto place = slot.runner->attempt().place();
-  if (!place) return;
-  place->name = slot.options.name;
-  slot.place = std::move(*place);
+  auto address = slot.runner->attempt().address();
+  if (!address) return;
+  address->name = slot.options.name;
+  slot.address = std::move(*address);
   slot.has_joined = true;
   slot.joined_at = now;
   is_file_outdated_ = true;
   course_.on_joined(index);
   if (slot.options.ready.kind == ReadyCheck::Kind::kJoined) return announce_ready(index, now);
   slot.probe = std::make_unique<ReadyProbe>(
-      context_.loop, Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)},
+      context_.loop, Endpoint{slot.address->addr, static_cast<std::uint16_t>(slot.address->port)},
       slot.options.ready);
 }
 
@@ -280,7 +282,8 @@ void ComponentsRunner::announce_ready(std::size_t index, Clock::time_point now) 
   is_file_outdated_ = true;
   record(
       events::ComponentReady{
-          .addr = Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)}.text(),
+          .addr =
+              Endpoint{slot.address->addr, static_cast<std::uint16_t>(slot.address->port)}.text(),
           .seconds = static_cast<double>(time.count()) / 1000.0},
       slot.options.name);
 }
@@ -346,16 +349,16 @@ void ComponentsRunner::on_too_few_descriptors(int error) {
   }
 }
 
-std::vector<ComponentPlace> ComponentsRunner::places() const {
-  std::vector<ComponentPlace> places;
+std::vector<ComponentAddress> ComponentsRunner::component_addresses() const {
+  std::vector<ComponentAddress> addresses;
   for (const auto& slot : slots_) {
-    auto place = slot.runner ? slot.runner->attempt().place() : std::nullopt;
-    if (!place) place = slot.place;  // a component that starts again keeps its address
-    if (!place) continue;
-    place->name = slot.options.name;
-    places.push_back(std::move(*place));
+    auto address = slot.runner ? slot.runner->attempt().address() : std::nullopt;
+    if (!address) address = slot.address;  // a component that starts again keeps its address
+    if (!address) continue;
+    address->name = slot.options.name;
+    addresses.push_back(std::move(*address));
   }
-  return places;
+  return addresses;
 }
 
 Json ComponentsRunner::component_json(std::size_t index) const {
@@ -366,14 +369,14 @@ Json ComponentsRunner::component_json(std::size_t index) const {
                          state == ComponentState::kFailed;
   Json hosts = Json::array();
   Json addr = nullptr;
-  if (slot.place) {
-    hosts = slot.place->hosts;
-    addr = Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)}.text();
+  if (slot.address) {
+    hosts = slot.address->hosts;
+    addr = Endpoint{slot.address->addr, static_cast<std::uint16_t>(slot.address->port)}.text();
   }
   return {{"name", slot.options.name},
           {"role", word(slot.options.role)},
           {"state", word(state)},
-          {"ranks", slot.options.ranks},
+          {"ranks", slot.options.rank_count},
           {"restarts", course_.restarts(index)},
           {"addr", addr},
           {"hosts", hosts},
@@ -381,7 +384,7 @@ Json ComponentsRunner::component_json(std::size_t index) const {
 }
 
 void ComponentsRunner::write_components_file() {
-  if (auto failure = file_.take_failure()) {
+  if (auto failure = components_file_.take_failure()) {
     context_.err.push(fmt::format("dlrun: {}; programs cannot read it\n", failure->message));
     record(events::Warning{.message = failure->message});
   }
@@ -389,10 +392,10 @@ void ComponentsRunner::write_components_file() {
   Json components = Json::array();
   for (std::size_t index = 0; index < slots_.size(); ++index)
     components.push_back(component_json(index));
-  file_.put(text_of({{"time", utc_timestamp(std::chrono::system_clock::now())},
-                     {"attempt", context_.run.attempt},
-                     {"components", std::move(components)}}) +
-            "\n");
+  components_file_.put(text_of({{"time", utc_timestamp(std::chrono::system_clock::now())},
+                                {"attempt", context_.run.attempt},
+                                {"components", std::move(components)}}) +
+                       "\n");
 }
 
 milliseconds ComponentsRunner::next_wait() const {

@@ -50,10 +50,10 @@ class ComponentsRunner final : public RankConnectionsHandler {
     std::vector<std::string> command{};  ///< its srun command line
     std::optional<AttemptContext> context{};
     std::unique_ptr<AttemptRunner> runner{};  ///< nullptr before the first start
-    std::unique_ptr<ReadyProbe> probe{};    ///< set while lead asks whether the component is ready
-    std::optional<ComponentPlace> place{};  ///< where its ranks run, or ran in an earlier start
-    Clock::time_point began{};              ///< when its present start began
-    Clock::time_point joined_at{};          ///< when all its ranks had joined and had their data
+    std::unique_ptr<ReadyProbe> probe{};  ///< set while lead asks whether the component is ready
+    std::optional<ComponentAddress> address{};  ///< where its ranks run, or ran in an earlier start
+    Clock::time_point began{};                  ///< when its present start began
+    Clock::time_point joined_at{};  ///< when all its ranks had joined and had their data
     bool has_joined = false;  ///< all ranks of its present start have joined and have their data
     bool is_over = false;     ///< its present start has ended: on_over() was called
     /// When the AttemptRunner of its present start reported its end. is_over may become true later:
@@ -94,7 +94,7 @@ class ComponentsRunner final : public RankConnectionsHandler {
   [[nodiscard]] Slot* slot_of(PeerId peer);
   /// Closes the connections of the component's agents.
   void drop_peers(std::size_t index);
-  [[nodiscard]] std::vector<ComponentPlace> places() const;
+  [[nodiscard]] std::vector<ComponentAddress> component_addresses() const;
   /// Writes components.json if something in it has changed.
   void write_components_file();
   [[nodiscard]] Json component_json(std::size_t index) const;
@@ -108,7 +108,7 @@ class ComponentsRunner final : public RankConnectionsHandler {
   std::vector<Slot> slots_;  ///< in the order of the options; never resized after prepare()
   std::unordered_map<PeerId, std::size_t> slot_of_peer_;
   LaterAttemptWatch later_attempt_watch_;
-  RewrittenFile file_;
+  RewrittenFile components_file_;
   bool is_file_outdated_ = true;  ///< components.json is out of date
   bool is_superseded_ = false;
   /// When lead first saw that a signal had ended a component.

@@ -18,9 +18,9 @@ std::optional<std::string_view> message_of_pyxis(std::string_view line) {
   const auto at = line.find(kMark);
   if (at == std::string_view::npos) return std::nullopt;
   const auto before = line.substr(0, at);
-  const bool is_slurms = before.empty() || before.starts_with("slurmstepd") ||
-                         before.starts_with("srun: ") || before.starts_with("[");
-  return is_slurms ? std::optional(line.substr(at + kMark.size())) : std::nullopt;
+  const bool is_from_slurm = before.empty() || before.starts_with("slurmstepd") ||
+                             before.starts_with("srun: ") || before.starts_with("[");
+  return is_from_slurm ? std::optional(line.substr(at + kMark.size())) : std::nullopt;
 }
 
 /// Returns WORDS of a line of Charliecloud, "ch-run[PID]: error: WORDS".

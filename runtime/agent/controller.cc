@@ -104,8 +104,8 @@ bool requeues_preempted(std::string_view config_output, std::string_view partiti
     }
     return std::string();
   };
-  const auto words = setting("SLURM_VERSION");
-  const auto version = split(words, '.');
+  const auto version_text = setting("SLURM_VERSION");
+  const auto version = split(version_text, '.');
   const auto year = parse_int(version[0]);
   const auto month = version.size() > 1 ? parse_int(version[1]) : std::nullopt;
   if (!year || !month || *year < 24 || (*year == 24 && *month < 5)) return false;
@@ -148,7 +148,7 @@ Result<std::string> SlurmController::run_slurm_command(std::vector<std::string> 
   auto finished = run_command(command);
   if (!finished) {
     Error error = std::move(finished.error());
-    // kNotFound is about the job, not about Slurm's program.
+    // Slurm's program is missing. kNotFound would mean that Slurm does not know the job.
     if (error.code == Errc::kNotFound) error.code = Errc::kUnavailable;
     return tl::unexpected<Error>(std::move(error));
   }
@@ -199,8 +199,8 @@ bool SlurmController::requeues_by_itself(bool was_preempted) const {
 
 Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
                                   const std::optional<JobMemory>& memory) const {
-  Result<std::vector<std::string>> all;
-  if (!excluded.empty()) all = excluded_nodes();
+  Result<std::vector<std::string>> all_excluded;
+  if (!excluded.empty()) all_excluded = excluded_nodes();
   if (const auto done = run_slurm_command({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
   // Slurm changes the memory and the excluded nodes only of a pending job. The requeue has just
@@ -220,16 +220,16 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
     }
   }
   if (excluded.empty()) return {};
-  if (!all) all = excluded_nodes();
-  if (!all) {
+  if (!all_excluded) all_excluded = excluded_nodes();
+  if (!all_excluded) {
     // An update replaces the list, so it would let the job onto the nodes that the user excludes.
     log_info("the requeued job may get its bad nodes again: its excluded nodes are unknown",
-             {{"message", all.error().message}});
+             {{"message", all_excluded.error().message}});
     return {};
   }
-  all->insert(all->begin(), excluded.begin(), excluded.end());
+  all_excluded->insert(all_excluded->begin(), excluded.begin(), excluded.end());
   const auto done = run_slurm_command(
-      {"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(*all)});
+      {"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(*all_excluded)});
   if (!done) return tl::unexpected<Error>(done.error());
   return {};
 }

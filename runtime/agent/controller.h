@@ -60,8 +60,8 @@ struct JobMemory {
 [[nodiscard]] std::vector<std::string> parse_bad_nodes(std::string_view text);
 
 /// Asks Slurm's controller, slurmctld, with Slurm's commands. Functions fail with kNotFound if
-/// Slurm does not know the job, with kUnavailable if a command is missing or ends with a code other
-/// than 0 for another reason, and otherwise as run_command() does.
+/// Slurm does not know the job. They fail with kUnavailable if a command is missing, or ends with a
+/// code other than 0 for another reason. Other failures are those of run_command().
 class SlurmController {
  public:
   static constexpr std::chrono::milliseconds kLimit{5000};  ///< for each Slurm command
@@ -75,14 +75,14 @@ class SlurmController {
   [[nodiscard]] Result<std::vector<std::string>> bad_nodes(const std::string& nodes) const;
   /// Returns the nodes of a node list that the job has lost.
   [[nodiscard]] Result<std::vector<std::string>> lost_nodes(const std::string& nodes) const;
-  /// Returns true if Slurm itself requeues the job when it ends now. Returns false if Slurm does
+  /// Returns true if Slurm itself will requeue the job after its end. Returns false if Slurm does
   /// not answer. was_preempted: the job was preempted in an earlier start; Slurm remembers that
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
   /// Requeues the job. Slurm then ends the present start of the job. excluded: nodes to add to the
-  /// job's list of nodes that it must not get; if Slurm does not report this list, it stays
-  /// unchanged. memory: the job's new memory; nullopt: unchanged. If the memory cannot be changed,
-  /// cancels the job, which would run out of its memory again, and fails with kRefused.
+  /// job's list of nodes that it must not get; if Slurm does not report this list, the list
+  /// stays unchanged. memory: the job's new memory; nullopt: unchanged. If the memory cannot be
+  /// changed, cancels the job, which would run out of memory again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
   /// Returns the dependencies of the user's pending jobs: the output of `squeue --format=%E`.

@@ -75,7 +75,7 @@ std::string OutputItem::json() const {
   return json_read::dump(object);
 }
 
-Result<NodePlace> node_place(std::string_view text, const Env& env) {
+Result<NodePath> node_path(std::string_view text, const Env& env) {
   const auto name = variable_of(text);
   if (name.empty())
     return fail(Errc::kInvalid, "'{}' does not begin with a variable of the node, such as $TMPDIR/",
@@ -89,7 +89,7 @@ Result<NodePlace> node_place(std::string_view text, const Env& env) {
   if (is_not_below)
     return fail(
         Errc::kInvalid,
-        "'{}' is not a place below ${}: write ${}/PATH, where no part of PATH is empty, `.` or "
+        "'{}' is not a path below ${}: write ${}/PATH, where no part of PATH is empty, `.` or "
         "`..`",
         printable(text), printable(name), printable(name));
   const auto value = env.get_or(name, name == kTmpdir ? kUsualTmpdir : "");
@@ -108,7 +108,7 @@ Result<NodePlace> node_place(std::string_view text, const Env& env) {
                 : error    ? "cannot be examined (" + error.message() + ")"
                            : "is not a folder");
   }
-  return NodePlace{base, base / rest};
+  return NodePath{base, base / rest};
 }
 
 void set_missing_tmpdir(const std::vector<StageItem>& stage, const std::vector<OutputItem>& outputs,

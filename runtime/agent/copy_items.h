@@ -16,9 +16,9 @@ namespace dlrun::agent {
 
 /// Data that the agent of each node's lowest rank copies before the programs start.
 struct StageItem {
-  std::string from;  ///< absolute: a file or a folder
-  std::string to;    ///< $VARIABLE/PATH
-  bool unpack = false;
+  std::string from;           ///< absolute: a file or a folder
+  std::string to;             ///< $VARIABLE/PATH
+  bool unpack = false;        ///< `from` is a tar archive, and `to` is the folder of its contents
   bool in_container = false;  ///< the ranks' agents run in a container
   /// The path on this node of a copy that lead has made with sbcast (file_broadcast.h); empty:
   /// none.
@@ -30,8 +30,8 @@ struct StageItem {
   [[nodiscard]] std::string json() const;
 };
 
-/// A folder or file of a node. The agent of the node's lowest rank copies the files to a
-/// lasting folder.
+/// A folder or file of a node. The agent of the node's lowest rank copies it to a folder that
+/// outlives the job.
 struct OutputItem {
   std::string from;                             ///< $VARIABLE/PATH
   std::string to;                               ///< absolute, or relative to the run's directory
@@ -44,16 +44,16 @@ struct OutputItem {
   [[nodiscard]] std::string json() const;
 };
 
-/// A place below a folder of the node.
-struct NodePlace {
-  std::filesystem::path base;  ///< the folder in the variable, without symbolic links
-  std::filesystem::path path;  ///< the place, below base
+/// A path below a folder of the node, such as $TMPDIR/data.
+struct NodePath {
+  std::filesystem::path base;  ///< the value of the variable, without symbolic links
+  std::filesystem::path path;  ///< base/PATH
 };
 
 /// Expands $VARIABLE/PATH with the node's environment. TMPDIR is /tmp if it is not set. Fails with
 /// kInvalid if the text has another form, if PATH leaves the folder, or if the variable is not the
 /// absolute path of an existing folder.
-[[nodiscard]] Result<NodePlace> node_place(std::string_view text, const Env& env);
+[[nodiscard]] Result<NodePath> node_path(std::string_view text, const Env& env);
 
 /// Sets TMPDIR to /tmp if a path of the items begins with $TMPDIR and the variable is not set, so
 /// that the program finds the same folder.

@@ -25,8 +25,8 @@ Result<> CopyProcess::start(const Env& env, const std::vector<std::string>& argu
   if (pid_ > 0) return fail(Errc::kInternal, "a copy is under way");
   auto pipe = make_output_pipe();
   if (!pipe) return tl::unexpected<Error>(pipe.error());
-  // The report of many items may need more than the usual 64 KiB. The process could not end while
-  // it waits for room in the pipe.
+  // The agent reads the report only after the process has ended, so the whole report must fit into
+  // the pipe. The report of many items may need more than the usual 64 KiB.
   ::fcntl(pipe->write_end.get(), F_SETPIPE_SZ, kPipeBytes);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   Program program{.argv = {"/proc/self/exe"},
@@ -48,7 +48,6 @@ Result<> CopyProcess::start(const Env& env, const std::vector<std::string>& argu
 std::optional<CopyReport> CopyProcess::on_reaped(pid_t pid, int status) {
   if (pid <= 0 || pid != pid_) return std::nullopt;
   pid_ = -1;
-  // The whole line fits into the pipe (kPipeBytes), so it is complete once its writer has ended.
   std::string line;
   std::array<char, 4096> buffer;
   for (ssize_t got = 0; (got = ::read(out_.get(), buffer.data(), buffer.size())) > 0;)

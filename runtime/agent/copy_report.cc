@@ -19,7 +19,7 @@ std::int64_t amount_of(const nlohmann::ordered_json& object, const char* key) {
 }  // namespace
 
 std::string CopyReport::line() const {
-  nlohmann::ordered_json object{{"files", files}, {"bytes", bytes}};
+  nlohmann::ordered_json object{{"files", file_count}, {"bytes", bytes}};
   auto& all_held = object["held"] = nlohmann::ordered_json::array();
   for (const auto& one : held)
     all_held.push_back({{"lock", one.lock}, {"note", one.note}, {"hash", one.hash}});
@@ -42,7 +42,7 @@ CopyReport CopyReport::of_line(std::string_view line) {
     report.error = "the copying ended without a report";
     return report;
   }
-  report.files = amount_of(*object, "files");
+  report.file_count = amount_of(*object, "files");
   report.bytes = amount_of(*object, "bytes");
   report.error = json_read::text(*object, "error");
   if (const auto found = object->find("held"); found != object->end() && found->is_array()) {

@@ -1,6 +1,6 @@
 #pragma once
-// The result of `dlrun-agent stage` and `dlrun-agent collect`, which the rank's agent starts and
-// whose standard output it reads.
+// The report that `dlrun-agent stage` and `dlrun-agent collect` print for the rank's agent, which
+// starts them.
 
 #include <cstdint>
 #include <string>
@@ -17,10 +17,10 @@ struct StagedCopy {
 };
 
 struct CopyReport {
-  std::int64_t files = 0, bytes = 0;    ///< copied by this process
-  std::vector<StagedCopy> held{};       ///< the rank's agent locks these data
-  std::vector<std::string> problems{};  ///< sentences about single files or folders
-  std::string error{};                  ///< why the whole copy failed; empty: it did not fail
+  std::int64_t file_count = 0, bytes = 0;  ///< copied by this process
+  std::vector<StagedCopy> held{};          ///< the rank's agent locks these data
+  std::vector<std::string> problems{};     ///< sentences about single files or folders
+  std::string error{};                     ///< why the whole copy failed; empty: it did not fail
 
   /// Returns the report as one line of JSON, with the first 8 problems and the number of the
   /// others. Cuts each problem to 1,024 bytes, and the error to 4,096.

@@ -215,9 +215,9 @@ bool is_suspended(pid_t pid) {
     if (state->state == 'T') return true;
     const auto children = read_proc(fmt::format("/proc/{0}/task/{0}/children", pid));
     if (!children) return false;
-    const auto only = parse_int(trim(*children));
-    if (!only) return false;  // none, or several
-    pid = static_cast<pid_t>(*only);
+    const auto only_child = parse_int(trim(*children));
+    if (!only_child) return false;  // none, or several
+    pid = static_cast<pid_t>(*only_child);
   }
   return false;
 }

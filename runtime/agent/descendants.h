@@ -32,7 +32,7 @@ void end_descendants();
 
 /// The resources that all descendants of this process use.
 struct ProcessTreeUse {
-  /// Processor time in clock ticks: of living processes and of their children that they waited for.
+  /// Processor time in clock ticks, including that of ended children for which the parent waited.
   std::uint64_t cpu_ticks = 0;
   std::uint64_t resident_bytes = 0;  ///< shared pages count once for each process that has them
   int process_count = 0;

@@ -22,10 +22,10 @@
 namespace dlrun::agent {
 namespace {
 
-// Progress, samples and remarks together take about 15 MiB, half of the size at which the next
-// compaction begins.
-constexpr std::int64_t kProgressKept = 16'384;
-constexpr std::int64_t kSamplesKept = 8'192;
+// The kept lines of `progress`, `samples` and remarks together take about 15 MiB, half of the size
+// at which the next compaction begins.
+constexpr std::int64_t kProgressLinesKept = 16'384;
+constexpr std::int64_t kSamplesLinesKept = 8'192;
 constexpr std::size_t kRemarksKeptBytes = 4U << 20U;
 constexpr std::size_t kWriteBytes = 1U << 20U;
 
@@ -37,7 +37,7 @@ class Survey {
     const auto time = time_ms_of_line(line);
     if (time && !first_time_) first_time_ = time;
     if (time) last_time_ = std::max(last_time_, *time);
-    if (class_of(kind) == EventClass::kRemark) remark_bytes_ += line.size() + 1;
+    if (importance_of(kind) == EventImportance::kRemark) remark_bytes_ += line.size() + 1;
     if (kind != events::Progress::kKind && kind != events::FinalReports::kKind) return;
     const auto recorded = event_of_line(line);
     if (!recorded) return;
@@ -65,16 +65,16 @@ class Survey {
   /// Returns true if the line stays. Must be called for each line, in the order of the file.
   [[nodiscard]] bool keeps(std::string_view line, off_t at) {
     const auto kind = kind_of_line(line);
-    switch (class_of(kind)) {
-      case EventClass::kEssential:
+    switch (importance_of(kind)) {
+      case EventImportance::kEssential:
         return kind != events::FinalReports::kKind || wanted_.contains(at);
-      case EventClass::kRemark:
+      case EventImportance::kRemark:
         seen_remark_bytes_ += line.size() + 1;
         return remark_bytes_ - seen_remark_bytes_ < kRemarksKeptBytes;
-      case EventClass::kDroppable: {
+      case EventImportance::kDroppable: {
         const bool is_progress = kind == events::Progress::kKind;
         auto& last_slot = is_progress ? progress_slot_ : samples_slot_;
-        const auto slot = slot_of(line, is_progress ? kProgressKept : kSamplesKept);
+        const auto slot = slot_of(line, is_progress ? kProgressLinesKept : kSamplesLinesKept);
         const bool is_new = slot != last_slot;
         last_slot = slot;
         return is_new || wanted_.contains(at);

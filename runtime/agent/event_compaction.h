@@ -1,7 +1,7 @@
 #pragma once
 // Compacts events.jsonl, so that the record of a run that lasts a month stays below
 // kLargestRecordBytes. Called by lead, the only writer. common/run_events.h defines this limit and
-// the classes of events.
+// the importance of each event.
 
 #include <filesystem>
 
@@ -12,9 +12,9 @@ namespace dlrun::agent {
 
 /// Replaces the record by a smaller one and returns the new file, open for appending. Keeps these
 /// lines, unchanged and in their old order:
-/// - every event of class kEssential, except that only the last `result` event of an attempt (and
-///   component) stays: it contains the earlier ones;
-/// - the latest events of class kRemark (warnings and signals);
+/// - every event of importance kEssential, but only the last `result` event of an attempt (and
+///   component), which contains the earlier ones;
+/// - the latest events of importance kRemark (warnings and signals);
 /// - `progress` and `samples` evenly spaced over the whole time, and the first, last and furthest
 ///   `progress` of each attempt (and component).
 /// Damaged lines are dropped. Crash-safe: temporary file, fsync, rename, fsync of the folder. A

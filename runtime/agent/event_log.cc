@@ -88,15 +88,15 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   const off_t valid_bytes = end_of_checked_lines(readable.get(), info.st_size);
   const auto cut_bytes = static_cast<std::size_t>(info.st_size - valid_bytes);
   if (cut_bytes != 0 && ::ftruncate(file.get(), valid_bytes) != 0) {
-    return fail(Errc::kIo, "{}: {} torn bytes at its end cannot be cut off: {}", path.string(),
-                cut_bytes, errno_text(errno));
+    return fail(Errc::kIo, "{}: {} bytes of incomplete lines at its end cannot be cut off: {}",
+                path.string(), cut_bytes, errno_text(errno));
   }
   if (valid_bytes > static_cast<off_t>(kCompactAtBytes)) {
-    // The file can be larger, for example after a compaction that failed. If the disk still has no
-    // room for a compacted copy, the run continues with the large file.
-    if (auto compact = compact_events(path)) {
-      file = std::move(compact->file);
-      if (compact->sync_error) return tl::unexpected(*compact->sync_error);
+    // The file may exceed the limit, for example after a compaction that failed. If the disk still
+    // has no room for a compacted copy, the run continues with the large file.
+    if (auto renewed = compact_events(path)) {
+      file = std::move(renewed->file);
+      if (renewed->sync_error) return tl::unexpected(*renewed->sync_error);
     }
   }
   auto background =
@@ -110,7 +110,7 @@ void EventLog::record(const RunEvent& event, const std::string& component) {
   auto object =
       object_of({utc_timestamp(std::chrono::system_clock::now()), attempt_, event, component});
   for (auto& value : object) value = shortened(value);
-  const bool is_droppable = class_of(event) == EventClass::kDroppable;
+  const bool is_droppable = importance_of(event) == EventImportance::kDroppable;
   if (!is_droppable) log_event(object);
   if (is_droppable && !file_->is_less_than_half_full()) return;
   std::ignore = file_->push(to_checked_line(object), !is_droppable);

@@ -21,16 +21,16 @@ class BackgroundFile;
 
 class EventLog {
  public:
-  /// Opens or creates the file. Truncates a torn tail, so that appended lines can be read, and
-  /// compacts a file that is too large. If the compaction fails, the file stays large. Fails with
-  /// kIo, and with kInvalid if path is not a regular file.
+  /// Opens or creates the file. Truncates an incomplete end, so that appended lines can be read,
+  /// and compacts a file that is too large. If the compaction fails, the file stays large. Fails
+  /// with kIo, and with kInvalid if path is not a regular file.
   [[nodiscard]] static Result<EventLog> open(const std::filesystem::path& path);
   EventLog(EventLog&&) noexcept;
   EventLog& operator=(EventLog&&) noexcept;
   ~EventLog();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Returns the number of bytes of the torn tail that open() cut off.
+  /// Returns the number of bytes of the incomplete end that open() cut off.
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
 
   /// Sets the attempt of the events that are recorded later.
@@ -40,15 +40,14 @@ class EventLog {
   /// Calls `observer` with every event that is recorded later, its attempt, and the component that
   /// the event is about (see record()).
   void observe(Observer observer) { observer_ = std::move(observer); }
-  /// Queues an event with its time and attempt. Never blocks. Events of class kDroppable are not
-  /// synced to the disk, and are dropped while at least half of the queue is full. All other events
-  /// are synced, and are dropped only while the whole queue is full. component: the component that
-  /// the event is about; empty: the whole run.
+  /// Queues an event with its time and attempt. Never blocks. Events of importance kDroppable are
+  /// not synced to the disk, and are dropped while at least half of the queue is full. All other
+  /// events are synced, and are dropped only while the whole queue is full. component: the
+  /// component that the event is about; empty: the whole run.
   void record(const RunEvent& event, const std::string& component = {});
 
-  /// Returns the first failure to write, once.
+  // BackgroundFile describes the next four functions.
   [[nodiscard]] std::optional<Error> take_failure();
-  // BackgroundFile describes the next three functions.
   [[nodiscard]] int event_fd() const;
   void acknowledge();
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);

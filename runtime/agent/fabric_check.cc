@@ -25,7 +25,7 @@ struct InfinibandPort {
   std::int64_t gbps = 0;
 };
 
-/// Returns the value of a sysfs file without its number: "ACTIVE" for "4: ACTIVE".
+/// Returns the value of a sysfs file without the number before it: "ACTIVE" for "4: ACTIVE".
 std::string attribute(const fs::path& file) {
   const auto text = read_untrusted(file, kAttributeLimitBytes, Links::kFollow).value_or("");
   const auto colon = text.find(':');

@@ -27,15 +27,15 @@ std::vector<FileBroadcast> planned_file_broadcasts(const std::vector<StageItem>&
     // sbcast writes outside of containers. An agent inside a container would not find the file.
     if (items[i].in_container) continue;
     struct stat info {};
-    const auto place = node_place(items[i].to, env);
+    const auto target = node_path(items[i].to, env);
     // If the folder is on a network file system, all nodes would write the same file at the same
     // time. The agents of the nodes refuse such a folder anyway.
-    if (!place || is_on_network(place->base)) continue;
+    if (!target || is_on_network(target->base)) continue;
     if (::stat(items[i].from.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (static_cast<std::int64_t>(info.st_size) < kLeastBroadcastBytes) continue;
     files.push_back(
         {i, items[i].from,
-         place->base / (std::string(kBroadcastPrefix) + random_hex(kBroadcastDigits / 2)),
+         target->base / (std::string(kBroadcastPrefix) + random_hex(kBroadcastDigits / 2)),
          static_cast<std::int64_t>(info.st_size)});
   }
   return files;

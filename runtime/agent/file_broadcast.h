@@ -29,15 +29,15 @@ inline constexpr std::size_t kBroadcastDigits = 16;
 struct FileBroadcast {
   std::size_t item = 0;  ///< index of the item in `stage`
   std::string from;
-  std::filesystem::path to;  ///< a new file in the folder NodePlace::base of the item
+  std::filesystem::path to;  ///< a new file in the folder NodePath::base of the item
   std::int64_t bytes = 0;
 };
 
 /// Returns the files that are worth a broadcast to this number of nodes; none without sbcast.
-/// Leaves out folders, files smaller than kLeastBroadcastBytes, files for places in containers, and
-/// files for places on network file systems. env: lead's environment. If the variable of an item
-/// has another value on a node than for lead, the agent of that node does not find the broadcast
-/// file and copies the source itself.
+/// Leaves out folders, files smaller than kLeastBroadcastBytes, items for ranks in containers, and
+/// items whose target is on a network file system. env: lead's environment. If the variable of an
+/// item has another value on a node than for lead, the agent of that node does not find the
+/// broadcast file and copies the source itself.
 [[nodiscard]] std::vector<FileBroadcast> planned_file_broadcasts(
     const std::vector<StageItem>& items, const Env& env, std::int64_t nodes);
 

@@ -54,7 +54,7 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
   const auto skip_or_fail = [&](const fs::path& path, int number) -> Result<> {
     auto problem = fmt::format("{}: {}", printable(path.string()), errno_text(number));
     if (unreadable == UnreadableEntry::kFail) return fail(Errc::kIo, "{}", problem);
-    tree.unread.push_back(std::move(problem));
+    tree.problems.push_back(std::move(problem));
     return {};
   };
   if (depth > kDeepestFolder)
@@ -85,7 +85,7 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
     }
     const bool is_folder = entry.kind == TreeEntry::Kind::kFolder;
     if (entry.kind == TreeEntry::Kind::kFile) {
-      ++tree.files;
+      ++tree.file_count;
       tree.bytes += entry.stamp.bytes;
     }
     const auto path = entry.path;
@@ -166,7 +166,7 @@ Result<FileTree> list_tree(const fs::path& top, UnreadableEntry unreadable) {
     DLRUN_TRY(add_folder(top, "", 0, unreadable, tree));
   } else {
     tree.entries.push_back(entry_of("", info));
-    tree.files = 1;
+    tree.file_count = 1;
     tree.bytes = tree.entries.front().stamp.bytes;
   }
   std::sort(tree.entries.begin(), tree.entries.end(),

@@ -32,19 +32,21 @@ struct TreeEntry {
 };
 
 struct FileTree {
-  std::vector<TreeEntry> entries;     ///< sorted by path, so that a folder precedes its contents
-  std::int64_t files = 0;             ///< number of regular files; 1 if the top is no folder
-  std::int64_t bytes = 0;             ///< size of these files together
-  std::vector<std::string> unread{};  ///< sentences about folders and files that were skipped
+  std::vector<TreeEntry> entries;       ///< sorted by path, so that a folder precedes its contents
+  std::int64_t file_count = 0;          ///< number of regular files; 1 if the top is no folder
+  std::int64_t bytes = 0;               ///< size of these files together
+  std::vector<std::string> problems{};  ///< sentences about skipped folders and files
 };
 
 /// The reaction of list_tree() to an entry below its top that cannot be read.
 enum class UnreadableEntry { kFail, kSkip };
 
-/// Lists a file, or a folder with everything below it. An entry that vanishes meanwhile is left
-/// out. Fails with kNotFound if top does not exist, with kInvalid if folders are nested too deeply,
-/// and with kIo if top cannot be examined, or if unreadable is kFail and something below top cannot
-/// be read.
+/// Lists a file, or a folder with everything below it. Leaves out an entry that vanishes meanwhile.
+/// Fails with
+/// - kNotFound if top does not exist;
+/// - kInvalid if folders are nested too deeply;
+/// - kIo if top cannot be examined;
+/// - kIo if an entry below top cannot be read, and unreadable is kFail.
 [[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
                                          UnreadableEntry unreadable = UnreadableEntry::kFail);
 
@@ -58,10 +60,12 @@ enum class UnreadableEntry { kFail, kSkip };
 
 /// Copies one file to `target`, which must not exist. The copy has the file's time and mode, except
 /// that its owner can write it and nobody else can. syncs: the copy survives a power loss. is_late:
-/// called before each piece; true stops the copy. Fails with kRefused if the file has changed since
-/// it was listed, with kInterrupted if is_late() has stopped the copy, with kNotFound if the file
-/// has vanished, with kInvalid if it cannot be read, and with kIo if the target cannot be written.
-/// After a failure there is no copy.
+/// called before each piece; true stops the copy. After a failure there is no copy. Fails with
+/// - kRefused if the file has changed since it was listed;
+/// - kInterrupted if is_late() has stopped the copy;
+/// - kNotFound if the file has vanished;
+/// - kInvalid if the file cannot be read;
+/// - kIo if the target cannot be written.
 [[nodiscard]] Result<> copy_entry(const std::filesystem::path& source,
                                   const std::filesystem::path& target, const TreeEntry& entry,
                                   bool syncs, const std::function<bool()>& is_late);

@@ -24,7 +24,7 @@ using std::chrono::seconds;
 constexpr seconds kAskGpusEvery{5};
 constexpr seconds kAnswerLimit{20};  // the tool is slow when the driver has a problem
 constexpr int kFailuresLimit = 5;
-constexpr std::size_t kSmiTextLimitBytes = 64U << 10U;
+constexpr std::size_t kToolTextLimitBytes = 64U << 10U;
 
 /// Returns true for a list of visible devices that contains no device. Slurm writes such a list as
 /// "NoDevFiles".
@@ -38,16 +38,16 @@ std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
                                      std::optional<std::string_view> visible) {
   if (!visible) return all;
   if (means_none(*visible)) return {};
-  std::vector<GpuReading> mine;
+  std::vector<GpuReading> listed;
   for (const auto word : split(*visible, ',')) {
     const auto name = trim(word);
     const auto found = std::find_if(all.begin(), all.end(), [&](const GpuReading& reading) {
       const auto index = parse_int(name);
       return index ? reading.index == *index : !name.empty() && reading.uuid.starts_with(name);
     });
-    if (found != all.end()) mine.push_back(*found);
+    if (found != all.end()) listed.push_back(*found);
   }
-  return mine;
+  return listed;
 }
 
 GpuScope gpu_scope(const Env& env, const World& world) {
@@ -102,7 +102,7 @@ void GpuProbe::start(Clock::time_point now) {
                   .is_routine = true};
   const auto pid = start_program(program);
   if (!pid) {
-    ++failures_;
+    ++failure_count_;
     return;
   }
   pid_ = *pid;
@@ -119,7 +119,7 @@ void GpuProbe::read_some() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) return stop_reading();
-    if (text_.size() < kSmiTextLimitBytes)
+    if (text_.size() < kToolTextLimitBytes)
       text_.append(buffer.data(), static_cast<std::size_t>(got));
   }
 }
@@ -137,7 +137,7 @@ bool GpuProbe::on_reaped(pid_t pid, int status) {
   pid_ = -1;
   auto readings = tool_.parse_usage(text_);
   const bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !readings.empty();
-  failures_ = is_ok ? 0 : failures_ + 1;
+  failure_count_ = is_ok ? 0 : failure_count_ + 1;
   if (is_ok) readings_ = std::move(readings);
   return true;
 }
@@ -147,7 +147,7 @@ void GpuProbe::tick(Clock::time_point now) {
     if (now >= kill_at_) ::kill(pid_, SIGKILL);
     return;
   }
-  if (now >= next_ && failures_ < kFailuresLimit) start(now);
+  if (now >= next_ && failure_count_ < kFailuresLimit) start(now);
 }
 
 std::optional<std::vector<GpuReading>> GpuProbe::take() {

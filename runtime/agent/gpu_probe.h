@@ -53,7 +53,8 @@ class GpuProbe {
   bool on_reaped(pid_t pid, int status);
   /// Returns the process id of the running tool; -1: none.
   [[nodiscard]] pid_t tool_pid() const { return pid_; }
-  /// Returns the readings of the tool's last successful run, once.
+  /// Returns the readings of the tool's latest successful run; nullopt if there is none, or if an
+  /// earlier call has returned them.
   [[nodiscard]] std::optional<std::vector<GpuReading>> take();
 
  private:
@@ -70,7 +71,7 @@ class GpuProbe {
   std::string text_;
   pid_t pid_ = -1;
   Clock::time_point next_{}, kill_at_{};
-  int failures_ = 0;
+  int failure_count_ = 0;  ///< failures since the last success
   std::optional<std::vector<GpuReading>> readings_;
 };
 

@@ -54,8 +54,8 @@ struct GpuTool {
 /// lines.
 [[nodiscard]] std::vector<GpuReading> parse_nvidia_csv(std::string_view text);
 
-/// Parses the CSV of amd-smi and rocm-smi. The header names the columns; unknown columns are
-/// skipped. Lines before the header, such as warnings, are skipped, too.
+/// Parses the CSV of amd-smi and rocm-smi. Finds the columns by their names in the header,
+/// and skips unknown columns. Also skips lines before the header, such as warnings.
 [[nodiscard]] std::vector<GpuReading> parse_amd_csv(std::string_view text);
 
 }  // namespace dlrun::agent

@@ -56,7 +56,7 @@ int guard_gone_signal() {
   return SIGRTMIN + 1;
 }
 
-std::optional<Guarded> fork_into_guard_and_agent(int& exit_code) {
+std::optional<UniqueFd> fork_into_guard_and_agent(int& exit_code) {
   sigset_t guard_signals;
   sigemptyset(&guard_signals);
   for (const int signal : kPassedOn) sigaddset(&guard_signals, signal);
@@ -80,8 +80,7 @@ std::optional<Guarded> fork_into_guard_and_agent(int& exit_code) {
   }
   // If fork() failed, the agent continues without a guard. Its program will probably not start
   // either.
-  return Guarded{agent == 0 ? guard : 0,
-                 UniqueFd(::signalfd(-1, &agent_signals, SFD_CLOEXEC | SFD_NONBLOCK))};
+  return UniqueFd(::signalfd(-1, &agent_signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 }  // namespace dlrun::agent

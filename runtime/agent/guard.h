@@ -10,20 +10,11 @@
 // signal that reaches the agent both directly and through the guard has reached the program as
 // well.
 
-#include <sys/types.h>
-
 #include <optional>
 
 #include "common/files.h"
 
 namespace dlrun::agent {
-
-/// The agent's view of its guard.
-struct Guarded {
-  pid_t guard = 0;  ///< process id of the guard; 0 if fork() failed and there is none
-  /// A non-blocking signalfd for INT TERM HUP QUIT USR1 USR2 CHLD and the two signals below.
-  UniqueFd signals;
-};
 
 /// Returns the real-time signal by which the guard passes a signal on to the agent. The value sent
 /// with it (si_int) is the number of the original signal. The kernel never merges it with a signal
@@ -32,10 +23,11 @@ struct Guarded {
 /// Returns the signal that the agent gets when the guard is gone.
 [[nodiscard]] int guard_gone_signal();
 
-/// Forks into guard and agent. Returns a Guarded in the agent. Returns nullopt in the guard after
-/// the agent has ended and its descendants are killed; exit_code is then the agent's exit code. If
-/// a signal ended the agent, the guard kills itself with that signal. Must be called before there
-/// is a second thread.
-[[nodiscard]] std::optional<Guarded> fork_into_guard_and_agent(int& exit_code);
+/// Forks into guard and agent. In the agent, returns a non-blocking signalfd for INT TERM HUP QUIT
+/// USR1 USR2 CHLD and the two signals above. In the guard, returns nullopt after the agent has
+/// ended and its descendants are killed; exit_code is then the agent's exit code. If a signal ended
+/// the agent, the guard kills itself with that signal. Must be called before there is a second
+/// thread.
+[[nodiscard]] std::optional<UniqueFd> fork_into_guard_and_agent(int& exit_code);
 
 }  // namespace dlrun::agent

@@ -17,14 +17,14 @@ void HangWatch::on_progress(Clock::time_point now, std::string where) {
   where_ = std::move(where);
 }
 
-std::optional<HangWatch::Clock::time_point> HangWatch::deadline() const {
+std::optional<HangWatch::Clock::time_point> HangWatch::next_deadline() const {
   if (!is_watching_ || (!has_reported_ && !limit_)) return std::nullopt;
   return heard_ + limit_.value_or(kProgressLimit) +
          (has_reported_ ? std::chrono::seconds(0) : kOutputLag);
 }
 
 std::optional<std::string> HangWatch::hang_message(Clock::time_point now) const {
-  const auto at = deadline();
+  const auto at = next_deadline();
   if (!at || now < *at) return std::nullopt;
   const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - heard_).count();
   const auto key = limit_ ? " (health.hang_after)" : "";
@@ -32,7 +32,7 @@ std::optional<std::string> HangWatch::hang_message(Clock::time_point now) const 
     return fmt::format(
         "the run hangs: no rank has printed anything or reported progress for {} s{}", silent, key);
   return fmt::format("the run hangs: no progress was reported for {} s{}{}{}", silent, key,
-                     where_.empty() ? "" : "; the last was ", where_);
+                     where_.empty() ? "" : "; the latest report was ", where_);
 }
 
 }  // namespace dlrun::agent

@@ -50,21 +50,21 @@ class HangWatch {
 
   /// Returns a sentence that describes the hang, once the limit has passed.
   [[nodiscard]] std::optional<std::string> hang_message(Clock::time_point now) const;
-  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const { return deadline(); }
+  /// Returns the time at which the limit passes, if nothing is heard until then; nullopt: no limit
+  /// applies.
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
   [[nodiscard]] std::chrono::seconds suspended_limit() const {
     return limit_.value_or(kSuspendedLimit);
   }
 
  private:
-  [[nodiscard]] std::optional<Clock::time_point> deadline() const;
-
   std::optional<std::chrono::seconds> limit_;
   bool is_watching_ = false;
   bool has_reported_ = false;
-  /// Time of the last report. Before the first report: time of the last output, or else of the
+  /// Time of the latest report. Before the first report: time of the latest output, or else of the
   /// start.
   Clock::time_point heard_{};
-  std::string where_;  ///< the position in the last report
+  std::string where_;  ///< the position in the latest report
 };
 
 }  // namespace dlrun::agent

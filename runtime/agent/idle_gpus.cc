@@ -48,22 +48,22 @@ std::optional<std::string> IdleGpus::take_message(Clock::time_point now) {
   std::vector<std::string> unused;  // nodes on which no GPU has ever been busy
   std::vector<std::string> clauses;
   for (auto& [host, gpus] : nodes_) {
-    std::size_t idle = 0;
+    std::size_t idle_count = 0;
     bool is_news = false;
     bool has_worked = false;
     for (auto& [key, gpu] : gpus) {
       has_worked = has_worked || gpu.has_worked;
       if (now < gpu.busy_at + *limit_ || now > gpu.heard_at + kLargestReportAge) continue;
-      ++idle;
+      ++idle_count;
       is_news = is_news || !gpu.is_announced;
       gpu.is_announced = true;
     }
     if (!is_news) continue;
-    if (idle == gpus.size() && !has_worked) {
+    if (idle_count == gpus.size() && !has_worked) {
       unused.push_back(host);
     } else {
-      clauses.push_back(fmt::format("{} of the {} GPUs of {} {} not worked for {}", idle,
-                                    gpus.size(), host, idle == 1 ? "has" : "have",
+      clauses.push_back(fmt::format("{} of the {} GPUs of {} {} not worked for {}", idle_count,
+                                    gpus.size(), host, idle_count == 1 ? "has" : "have",
                                     time_text(*limit_)));
     }
   }

@@ -37,7 +37,7 @@ class IdleGpus {
 
  private:
   struct Gpu {
-    Clock::time_point busy_at{};   ///< when it was last busy, or the start if it never was
+    Clock::time_point busy_at{};   ///< when it was last busy; if never: when the programs started
     Clock::time_point heard_at{};  ///< when its utilisation was last reported
     bool has_worked = false;
     bool is_announced = false;  ///< take_message() has told the user that it is idle

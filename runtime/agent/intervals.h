@@ -16,8 +16,7 @@ inline constexpr std::chrono::milliseconds kLease{10'000};
 /// Time for lead to confirm the exit record of a rank.
 inline constexpr std::chrono::milliseconds kExitConfirmedWithin{12'000};
 
-/// Time for which lead and the agents still wait for the copies of outputs after the time limits of
-/// these outputs.
+/// Time that lead and the agents wait for the copy of an output beyond the time limit of that copy.
 inline constexpr std::chrono::milliseconds kOutputsMargin{15'000};
 
 /// Time from SIGTERM to SIGKILL for a program that is told to end.

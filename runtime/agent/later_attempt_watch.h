@@ -16,7 +16,8 @@ class LaterAttemptWatch {
   LaterAttemptWatch(const LaterAttemptWatch&) = delete;
   LaterAttemptWatch& operator=(const LaterAttemptWatch&) = delete;
 
-  /// Returns true once the file has named another attempt. Ignores a file that cannot be read.
+  /// Returns true once the file has contained the number of another attempt. Ignores a file that
+  /// cannot be read.
   [[nodiscard]] bool is_superseded() const;
 
  private:

@@ -146,14 +146,14 @@ tl::expected<ClaimedRun, int> claim_or_leave(const LeadOptions& options, const E
   const auto code_of = [](const Error& error) {
     return error.code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable;
   };
-  const auto number = job_number_in_chain(options, env);
-  if (number.value_or(0) > 0) {
+  const auto number_in_chain = job_number_in_chain(options, env);
+  if (number_in_chain.value_or(0) > 0) {
     const auto unneeded = why_unneeded(directory, options, env, identity.job);
     if (!unneeded) return tl::unexpected(refuse(unneeded.error(), code_of(unneeded.error())));
     if (*unneeded)
       return tl::unexpected(refuse({Errc::kRefused, (*unneeded)->message}, (*unneeded)->code));
   }
-  auto run = claim_run(directory, identity, options.name, restart_count_of(env), number);
+  auto run = claim_run(directory, identity, options.name, restart_count_of(env), number_in_chain);
   if (!run) return tl::unexpected(refuse(run.error(), code_of(run.error())));
   return std::move(*run);
 }
@@ -181,13 +181,12 @@ void report_start_problems(const RunLeader& leader, EventLog& events,
     leader.say(message);
     events.record(events::Warning{.message = message});
   };
-  // The run starts even if it cannot send notices.
   if (!notifier)
     warn(fmt::format(
         "notify, track: {}; the run sends no notices, and no values to an MLflow server",
         notifier.error().message));
   if (events.cut_bytes() > 0)
-    warn(fmt::format("events.jsonl had a torn end; lead has cut off these {} bytes",
+    warn(fmt::format("events.jsonl had an incomplete end; lead has cut off these {} bytes",
                      events.cut_bytes()));
 }
 

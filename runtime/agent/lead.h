@@ -7,7 +7,11 @@
 // - rank: one task of the job. An agent (`dlrun-agent rank`) starts the task's program.
 // - attempt: one start of all ranks. A run that restarts has several attempts (attempt.h, retry.h).
 // - step: the processes of one attempt: srun, or the agents that lead itself starts (step.h).
-// - rank connections: lead's listening socket and the connections to it (rank_connections.h).
+// - component: one program of a job with several programs. Each component has its own ranks and its
+//   own step (component_options.h).
+// - store: lead's table of keys and values, in which ranks find each other (store_table.h).
+// - rank connections: lead's listening socket and the connections of the ranks to it
+//   (rank_connections.h).
 // - record: events.jsonl, the durable log of the run. Lead is its only writer (event_log.h).
 // - autopsy: saving all stacks before a hung attempt is ended (autopsy.h).
 

@@ -220,16 +220,16 @@ std::vector<Option> options_of_component(ComponentOptions& component) {
            },
            {}},
           {"--component-nodes",
-           number_into("--component-nodes", "nodes", 1, kMost, component.nodes),
+           number_into("--component-nodes", "nodes", 1, kMost, component.node_count),
            {}},
           {"--component-ranks",
-           number_into("--component-ranks", "ranks", 1, kMost, component.ranks),
+           number_into("--component-ranks", "ranks", 1, kMost, component.rank_count),
            {}},
           {"--component-first-node",
            index_into("--component-first-node", kMost, component.first_node),
            {}},
           {"--het-group", index_into("--het-group", kMost, component.het_group), {}},
-          {"--port-count", number_into("--port-count", "ports", 0, 1, component.ports), {}}};
+          {"--port-count", number_into("--port-count", "ports", 0, 1, component.port_count), {}}};
 }
 
 /// The options of `rank` that lead must know.
@@ -259,8 +259,8 @@ Result<RankFacts> facts_of_ranks(const std::vector<std::string>& command) {
 Result<ComponentOptions> parse_component(const std::vector<std::string>& arguments,
                                          std::vector<Option> options) {
   ComponentOptions component;
-  const auto own = options_of_component(component);
-  options.insert(options.end(), own.begin(), own.end());
+  const auto component_options = options_of_component(component);
+  options.insert(options.end(), component_options.begin(), component_options.end());
   DLRUN_TRY_ASSIGN(component.srun_arguments, read_options(arguments, options));
   DLRUN_TRY(check_component(component));
   DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.srun_arguments));

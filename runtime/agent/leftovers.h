@@ -12,9 +12,12 @@ namespace dlrun::agent {
 /// A process that copies changes its file all the time.
 inline constexpr std::chrono::seconds kLeftoverAge{3600};
 
-/// Removes each file of the folder whose name is_temporary() accepts, if it belongs to this user,
-/// was last changed at least `age` ago, and is not locked with flock. Never removes links,
-/// folders or files of other users. Does nothing if the folder cannot be read.
+/// Removes each regular file of the folder for which all these conditions hold:
+/// - is_temporary() accepts the file's name;
+/// - the file belongs to this user;
+/// - nobody has changed the file for the time `age`;
+/// - no process holds a lock on the file (flock).
+/// Does nothing if the folder cannot be read.
 void remove_leftovers(const std::filesystem::path& folder,
                       const std::function<bool(std::string_view)>& is_temporary,
                       std::chrono::seconds age = kLeftoverAge);

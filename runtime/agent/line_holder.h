@@ -19,7 +19,8 @@ class LineHolder {
   /// limit_bytes: the length at which an open line is passed on immediately.
   explicit LineHolder(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  /// Adds text. Returns the lines that this text completes.
+  /// Adds text. Returns the text to pass on now: the lines that are complete, or an open line that
+  /// is too long.
   [[nodiscard]] std::string add(std::string_view bytes, Clock::time_point now);
   /// Returns the open line if it is older than kOpenLimit; otherwise an empty text.
   [[nodiscard]] std::string take_late(Clock::time_point now);

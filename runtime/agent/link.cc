@@ -20,7 +20,9 @@ using std::chrono::milliseconds;
 // after kSynLimit if its SYN has no answer. Lead may also be slow, so each try has a longer limit
 // than the previous one.
 constexpr milliseconds kSynLimit{400};
-constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's MAC
+// The limit of the first try of an endpoint, from SYN to the end of the handshake (lead's message
+// authentication code).
+constexpr milliseconds kFirstTryLimit{1000};
 constexpr milliseconds kLongestTryLimit{4000};
 constexpr milliseconds kAskEvery{200};  ///< interval of the calls of should_stop
 constexpr milliseconds kFirstPause{50};
@@ -84,9 +86,9 @@ Result<std::optional<Link>> LinkTry::advance() {
       return fail(
           Errc::kUnavailable, "{}",
           has_sent_answer_
-              ? "lead refuses this rank: another process has joined with its number, this process "
+              ? "lead refuses this rank: another process has joined as this rank, this process "
                 "belongs to another attempt or step, or the attempt takes no more ranks"
-              : "the other side closed the connection before its greeting");
+              : "the other side closed the connection without a greeting");
     }
     auto link = take(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
     if (!link || *link) return link;

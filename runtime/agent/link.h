@@ -26,7 +26,7 @@ class LinkTry {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts to connect. limit: time from now in which lead's MAC must arrive. source: the local
+  /// Starts to connect. limit: time from now in which the handshake must end. source: the local
   /// address of the connection; nullopt: the kernel chooses it. Fails as begin_connect() does.
   [[nodiscard]] static Result<LinkTry> begin(const Endpoint& endpoint, const Key& secret,
                                              const RankIdentity& identity,
@@ -37,7 +37,7 @@ class LinkTry {
   /// Returns true while the TCP connection is not established: the caller then waits until the
   /// socket is writable, and afterwards until it is readable.
   [[nodiscard]] bool is_connecting() const { return is_connecting_; }
-  /// Returns the time at which the caller gives up the try unless the socket becomes ready before.
+  /// Returns the time at which the caller gives up the try if the socket has not become ready.
   [[nodiscard]] Clock::time_point until() const;
 
   /// Does what is possible without blocking. Call it when the socket is ready. Returns the link

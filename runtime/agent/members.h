@@ -17,7 +17,7 @@ struct Member {
   to_lead::Hello hello{};
   bool is_connected = false;
   std::optional<RankEnd> end{};
-  std::chrono::steady_clock::time_point heard_at{};  ///< when its last message arrived
+  std::chrono::steady_clock::time_point heard_at{};  ///< when its latest message arrived
 };
 
 /// The end of a task, as the step reported it.
@@ -27,7 +27,7 @@ struct TaskEnd {
 };
 
 struct Members {
-  int size = 0;  ///< number of ranks of the world; 0 until it is known
+  int world_size = 0;  ///< number of ranks of the world; 0 until it is known
   std::map<int, Member> by_rank{};
   int ended_count = 0;  ///< number of ranks that have ended
   int live_count = 0;   ///< number of ranks that are connected and have not ended
@@ -37,7 +37,7 @@ struct Members {
   [[nodiscard]] Member* find(int rank);
   /// Returns the host of a rank; empty if it is not known.
   [[nodiscard]] std::string host_of(int rank) const;
-  [[nodiscard]] bool all_ended() const { return size > 0 && ended_count >= size; }
+  [[nodiscard]] bool all_ended() const { return world_size > 0 && ended_count >= world_size; }
   /// Returns the ranks that are connected and have not ended.
   [[nodiscard]] std::set<int> live_ranks() const;
   [[nodiscard]] bool has_live() const { return live_count > 0; }

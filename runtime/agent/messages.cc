@@ -76,7 +76,7 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
     return std::nullopt;
   std::vector<GpuUse> gpus;
   for (const auto& entry : *found) {
-    // Adds an element for an invalid entry, too, so that each GPU keeps its position in the list.
+    // Also adds an element for an invalid entry, so that each GPU keeps its position in the list.
     auto& gpu = gpus.emplace_back();
     if (!entry.is_array() || entry.size() < 3 || entry.size() > 4) continue;
     if (entry[0].is_number()) gpu.percent = entry[0].get<double>();
@@ -87,20 +87,23 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
   return gpus;
 }
 
-Json json_of(const ComponentPlace& place) {
-  return {{"name", place.name}, {"addr", place.addr}, {"port", place.port}, {"hosts", place.hosts}};
+Json json_of(const ComponentAddress& address) {
+  return {{"name", address.name},
+          {"addr", address.addr},
+          {"port", address.port},
+          {"hosts", address.hosts}};
 }
 
-ComponentPlace component_place_of(const Json& json) {
-  ComponentPlace place{.name = json_read::text(json, "name"),
-                       .addr = json_read::text(json, "addr"),
-                       .port = static_cast<int>(clamped(json, "port", 0, 0, 65535))};
+ComponentAddress component_address_of(const Json& json) {
+  ComponentAddress address{.name = json_read::text(json, "name"),
+                           .addr = json_read::text(json, "addr"),
+                           .port = static_cast<int>(clamped(json, "port", 0, 0, 65535))};
   const auto hosts = json.find("hosts");
-  if (hosts == json.end() || !hosts->is_array()) return place;
+  if (hosts == json.end() || !hosts->is_array()) return address;
   for (const auto& host : *hosts) {
-    if (host.is_string()) place.hosts.push_back(host.get<std::string>());
+    if (host.is_string()) address.hosts.push_back(host.get<std::string>());
   }
-  return place;
+  return address;
 }
 
 template <typename Message>
@@ -245,14 +248,14 @@ CheckFailed CheckFailed::of(const Json& message) {
 }
 
 Json Staged::json() const {
-  return {{"type", kType}, {"files", files}, {"bytes", bytes}};
+  return {{"type", kType}, {"files", file_count}, {"bytes", bytes}};
 }
 Staged Staged::of(const Json& message) {
   return {clamped(message, "files", 0, 0, kMostBytes), clamped(message, "bytes", 0, 0, kMostBytes)};
 }
 
 Json Collected::json() const {
-  return {{"type", kType}, {"files", files}, {"bytes", bytes}};
+  return {{"type", kType}, {"files", file_count}, {"bytes", bytes}};
 }
 Collected Collected::of(const Json& message) {
   return {clamped(message, "files", 0, 0, kMostBytes), clamped(message, "bytes", 0, 0, kMostBytes)};
@@ -320,7 +323,7 @@ Json Start::json() const {
                {"marked", marks_stderr}};
   if (components.empty()) return message;
   auto& list = message["components"] = Json::array();
-  for (const auto& place : components) list.push_back(json_of(place));
+  for (const auto& address : components) list.push_back(json_of(address));
   return message;
 }
 Start Start::of(const Json& message) {
@@ -330,8 +333,8 @@ Start Start::of(const Json& message) {
               .marks_stderr = json_read::boolean(message, "marked")};
   const auto list = message.find("components");
   if (list == message.end() || !list->is_array()) return start;
-  for (const auto& place : *list) {
-    if (place.is_object()) start.components.push_back(component_place_of(place));
+  for (const auto& address : *list) {
+    if (address.is_object()) start.components.push_back(component_address_of(address));
   }
   return start;
 }

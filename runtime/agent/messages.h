@@ -38,8 +38,8 @@ struct RankEnd {
   std::string error;  ///< explanation, if code and signal are not enough
   /// True if the program ended before lead or the agent ordered it to end. nullopt: unknown.
   std::optional<bool> ended_by_itself = {};
-  /// The rank that the program names as the cause. -1: another rank, but the program does not know
-  /// which.
+  /// The rank that the program reports as the cause. -1: another rank, but the program does not
+  /// know which.
   std::optional<int> blamed_rank = {};
   /// The agent ended the program because it no longer heard lead.
   bool lead_was_unheard = false;
@@ -52,19 +52,19 @@ struct GpuUse {
   std::optional<double> watts{};
 };
 
-/// Where a component of the job runs.
-struct ComponentPlace {
+/// The address under which programs reach a component of the job, and the component's nodes.
+struct ComponentAddress {
   std::string name{};
   std::string addr{};                ///< rank 0's IP
   int port = 0;                      ///< the port that rank 0's agent holds for its program
   std::vector<std::string> hosts{};  ///< its nodes, in the order of ranks
 
-  friend bool operator==(const ComponentPlace&, const ComponentPlace&) = default;
+  friend bool operator==(const ComponentAddress&, const ComponentAddress&) = default;
 };
 
 namespace to_lead {
 
-/// The first message of a rank: its place in the world, its host, its address.
+/// The first message of a rank: its numbers in the world, its host and its address.
 struct Hello {
   static constexpr std::string_view kType = "hello";
   World world{};
@@ -85,15 +85,15 @@ struct Hello {
   [[nodiscard]] static Result<Hello> of(const Json& message);
 };
 
-/// A heartbeat, with the values that are new since the last heartbeat.
+/// A heartbeat, with the values that are new since the previous heartbeat.
 struct Beat {
   static constexpr std::string_view kType = "beat";
-  bool has_printed = false;     ///< the program has printed since the last heartbeat
+  bool has_printed = false;     ///< the program has printed since the previous heartbeat
   std::optional<double> cpu{};  ///< busy cores
   std::optional<std::uint64_t> rss_bytes{};
-  std::optional<std::int64_t> step{};
-  std::optional<events::Number> work_ms{};
-  std::optional<std::vector<GpuUse>> gpus{};       ///< GPUs of this rank
+  std::optional<std::int64_t> step{};         ///< the training step that the program has reached
+  std::optional<events::Number> work_ms{};    ///< the rank's own work on a step, in milliseconds
+  std::optional<std::vector<GpuUse>> gpus{};  ///< GPUs of this rank
   std::optional<std::vector<GpuUse>> node_gpus{};  ///< GPUs of its whole node
   bool is_bare = true;                             ///< of() found no field except `type`
 
@@ -101,8 +101,8 @@ struct Beat {
   [[nodiscard]] static Beat of(const Json& message);
 };
 
-/// The program is suspended (SIGSTOP). Sent every second, from the third second of the stop until
-/// the program continues.
+/// The program is suspended (SIGSTOP). Sent every second, from the third second of the suspension
+/// until the program continues.
 struct Suspended {
   static constexpr std::string_view kType = "stopped";
   std::chrono::seconds time{};  ///< how long the program has been suspended
@@ -147,7 +147,7 @@ struct DeviceOpenedByCheck {
   [[nodiscard]] static DeviceOpenedByCheck of(const Json&) { return {}; }
 };
 
-/// The check has passed, and the program starts.
+/// The rank's check of collectives has passed, and the program starts.
 struct Checked {
   static constexpr std::string_view kType = "checked";
 
@@ -155,7 +155,7 @@ struct Checked {
   [[nodiscard]] static Checked of(const Json&) { return {}; }
 };
 
-/// The check has failed. The rank then waits for to_rank::End.
+/// The rank's check of collectives has failed. The rank then waits for to_rank::End.
 struct CheckFailed {
   static constexpr std::string_view kType = "check_failed";
   std::string words{};
@@ -169,7 +169,7 @@ struct CheckFailed {
 /// The rank has copied the data to its node.
 struct Staged {
   static constexpr std::string_view kType = "staged";
-  std::int64_t files = 0, bytes = 0;
+  std::int64_t file_count = 0, bytes = 0;
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Staged of(const Json& message);
@@ -178,7 +178,7 @@ struct Staged {
 /// The reply to to_rank::Collect: the rank has copied the outputs of its node, or has given up.
 struct Collected {
   static constexpr std::string_view kType = "collected";
-  std::int64_t files = 0, bytes = 0;
+  std::int64_t file_count = 0, bytes = 0;
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Collected of(const Json& message);
@@ -245,7 +245,7 @@ struct Start {
   int master_port = 0;
   bool marks_stderr = false;  ///< the agent must mark the program's standard error (text_marks.h)
   /// The components of the job that have joined; empty if the job has no components.
-  std::vector<ComponentPlace> components{};
+  std::vector<ComponentAddress> components{};
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Start of(const Json& message);
@@ -289,11 +289,11 @@ struct End {
   [[nodiscard]] static End of(const Json& message);
 };
 
-/// The first rank of a node copies the data of its node now.
+/// An order to the first rank of each node: copy the data of the node now.
 struct Stage {
   static constexpr std::string_view kType = "stage";
-  /// For each item, the path of the copy that lead has sent to the nodes. A missing or empty path
-  /// means that lead has not sent the item.
+  /// For each item of `stage`, the path of the copy that lead has sent to the nodes. A missing or
+  /// empty path means that lead has not sent the item.
   std::vector<std::string> broadcast_copies{};
 
   [[nodiscard]] Json json() const;

@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kDefaultWait{30'000};  ///< wait of a Get without wait_ms
-constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
+constexpr milliseconds kDefaultWait{30'000};          ///< wait of a Get without wait_ms
+constexpr milliseconds kWaitLimit{24 * 3600 * 1000};  ///< longest wait of a Get
 constexpr std::size_t kReportedNodesLimitBytes = 16U << 10U;
 
 /// Returns the text of to_rank::Reply::code for an error of the store.
@@ -39,13 +39,13 @@ void AttemptRunner::on_node_failure(std::string_view nodes) {
 }
 
 bool AttemptRunner::on_peer(PeerId peer, const RankIdentity& claimed) {
-  const bool is_of_this_step = !step_name_ || *step_name_ == claimed.step;
+  const bool is_of_this_step = !step_id_ || *step_id_ == claimed.step;
   if (claimed.job != identity_.job || claimed.component != component_name() ||
       claimed.attempt != run_.attempt || !is_of_this_step || !attempt_->may_join(claimed.rank) ||
       peer_of_rank_.contains(claimed.rank)) {
     return false;
   }
-  step_name_ = claimed.step;
+  step_id_ = claimed.step;
   rank_of_peer_[peer] = claimed.rank;
   peer_of_rank_[claimed.rank] = peer;
   return true;
@@ -59,7 +59,7 @@ void AttemptRunner::on_lost(PeerId peer, std::string_view why) {
   rank_of_peer_.erase(found);
   peer_of_rank_.erase(rank);
   store_.drop_requests_of(rank);
-  note_lead_stop(Clock::now());
+  note_lead_suspension(Clock::now());
   attempt_->on_lost(rank, why, Clock::now());
 }
 
@@ -68,7 +68,7 @@ void AttemptRunner::on_message(PeerId peer, std::string_view payload) {
   if (found == rank_of_peer_.end()) return;
   const int rank = found->second;
   const auto now = Clock::now();
-  note_lead_stop(now);
+  note_lead_suspension(now);
   attempt_->on_heard(rank, now);
   auto message = parse_to_lead(payload);
   if (!message) {
@@ -96,7 +96,7 @@ void AttemptRunner::handle(const Sender& from, to_lead::Hello& hello) {
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Beat& beat) {
-  ++beats_heard_;
+  ++heard_beat_count_;
   samples_.add_beat(from.rank, beat, from.now);
   if (const auto host = host_of_rank_.find(from.rank); host != host_of_rank_.end())
     idle_gpus_.add_beat(from.rank, host->second, beat, from.now);
@@ -132,11 +132,11 @@ void AttemptRunner::handle(const Sender& from, const to_lead::CheckFailed& faile
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Staged& staged) {
-  attempt_->on_staged(from.rank, staged.files, staged.bytes, from.now);
+  attempt_->on_staged(from.rank, staged.file_count, staged.bytes, from.now);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Collected& collected) {
-  attempt_->on_collected(from.rank, collected.files, collected.bytes, from.now);
+  attempt_->on_collected(from.rank, collected.file_count, collected.bytes, from.now);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Put& put) {
@@ -158,8 +158,8 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress
     tensorboard_->on_report(progress.body, std::chrono::system_clock::now(), from.now);
 }
 
-void AttemptRunner::handle(const Sender& from, const to_lead::TableRequest& table) {
-  attempt_->on_table_request(from.rank, table.from);
+void AttemptRunner::handle(const Sender& from, const to_lead::TableRequest& request) {
+  attempt_->on_table_request(from.rank, request.from);
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Exit& exit) {

@@ -52,8 +52,8 @@ void MetricsCopier::save_position() {
   nlohmann::ordered_json object{{"inode", static_cast<std::int64_t>(position->inode)},
                                 {"offset", static_cast<std::int64_t>(position->offset)}};
   if (last_step_) object["step"] = *last_step_;
-  // After a failure the next job copies some lines again. MLflow ignores a value that it already
-  // has.
+  // If this write fails, the next job copies some lines again. MLflow ignores a value that it
+  // already has.
   if (write_file_atomic(position_file_, json_read::dump(object))) saved_position_ = position;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Copies the values of metrics.jsonl, to which dlrun's trainer writes (metrics_follower.h), into a
-// run's record for an MLflow server (common/mlflow.h). Lead's own messages are not enough: lead
-// passes on at most one report a second, so the record of a short run would lack most of the
+// run's record for an MLflow server (common/mlflow.h). The reports that lead passes on are not
+// enough: lead passes on at most one a second, so the record of a short run would lack most of the
 // values.
 
 #include <cstdint>
@@ -50,11 +50,11 @@ class MetricsCopier {
 };
 
 /// Adds a message of lead to the record: values, or the end of the run. With a copier, first copies
-/// the new lines of metrics.jsonl, and then leaves out the message's values, because the lines have
-/// them. Final values are not left out: they get the step of the last copied line. If the copy
-/// fails, adds the whole message, and then fails as MetricsCopier::copy_new_lines() does. Fails as
-/// MlflowRecord::add_line() does, too. copier: nullptr if lead's messages are the only source of
-/// values.
+/// the new lines of metrics.jsonl. They contain the values of lead's messages, so such a message is
+/// then left out. A message with final values is added, with the step of the last copied line. If
+/// the copy fails, every message is added, and the function fails as
+/// MetricsCopier::copy_new_lines() does. Also fails as MlflowRecord::add_line() does. copier:
+/// nullptr if lead's messages are the only source of values.
 [[nodiscard]] Result<> add_to_mlflow_record(const MlflowRecord& record,
                                             nlohmann::ordered_json message, MetricsCopier* copier);
 

@@ -131,9 +131,9 @@ struct MetricsFollower::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<MetricsLine> lines;  // guarded by mutex, like all members below
-  std::optional<Error> failure;   ///< failure of the last read
+  std::optional<Error> failure;   ///< failure of the latest read
   bool is_finishing = false;
-  bool is_over = false;  ///< true once the last read has come to the end, or has failed
+  bool is_over = false;  ///< true once a read after finish() has reached the end, or has failed
   bool is_closing = false;
 
   /// Reads one part. Returns true if the file has more. Releases the mutex while it reads.

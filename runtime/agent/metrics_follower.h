@@ -26,15 +26,15 @@ struct MetricsLine {
   std::vector<Scalar> scalars{};
 };
 
-/// Returns true if the program writes metrics.jsonl of the run's directory. dlrun's trainer
-/// (`rank --bundled`) does, unless somebody has added `--metrics FILE` to its command line.
-/// command: the srun command line.
+/// Returns true if the program writes the file metrics.jsonl of the run's directory. dlrun's
+/// trainer (`rank --bundled`) does, unless somebody has added `--metrics FILE` to its command line.
+/// command: the command line of the step, which ends with that of the program.
 [[nodiscard]] bool program_writes_metrics(bool program_is_bundled,
                                           const std::vector<std::string>& command);
 
 /// Parses a line. text: the line without its newline. Returns nullopt if the line is no JSON
-/// object, belongs to another attempt, or lacks an attempt, a time, a position (step or epoch) or
-/// values. attempt: nullopt takes the lines of all attempts.
+/// object, belongs to another attempt, has no values, or lacks its attempt, its time, or both step
+/// and epoch. attempt: nullopt takes the lines of all attempts.
 [[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text,
                                                          std::optional<int> attempt);
 
@@ -72,16 +72,17 @@ class MetricsReader {
   [[nodiscard]] std::optional<MetricsPosition> position() const;
 
  private:
-  /// Moves the whole lines of rest_ to lines. The first `searched` bytes of rest_ have no newline.
+  /// Parses the whole lines of rest_ into `lines` and removes them from rest_. The first `searched`
+  /// bytes of rest_ have no newline.
   void take_lines(std::size_t searched, std::vector<MetricsLine>& lines);
 
   std::filesystem::path path_;
-  std::optional<int> attempt_;  ///< nullopt: all attempts
-  std::optional<ino_t> inode_;  ///< nullopt until the file exists
-  off_t offset_ = 0;            ///< end of the bytes that have been read
-  off_t lines_end_ = 0;         ///< end of the last whole line
-  std::string rest_;            ///< the beginning of an incomplete line
-  bool is_in_long_line_ = false;
+  std::optional<int> attempt_;    ///< nullopt: all attempts
+  std::optional<ino_t> inode_;    ///< nullopt until the file exists
+  off_t offset_ = 0;              ///< end of the bytes that have been read
+  off_t lines_end_ = 0;           ///< end of the last whole line
+  std::string rest_;              ///< the beginning of an incomplete line
+  bool is_in_long_line_ = false;  ///< the next bytes end a line that is too long, and are skipped
 };
 
 /// Reads the file with a MetricsReader in a thread of its own, because a network file system may
@@ -108,7 +109,7 @@ class MetricsFollower {
   [[nodiscard]] bool wait(Clock::time_point until);
   /// Returns true if the file has been read to its end after finish(), and all lines are taken.
   [[nodiscard]] bool is_complete() const;
-  /// Returns the failure of the last read, if it has failed.
+  /// Returns the failure of the latest read, if it has failed.
   [[nodiscard]] std::optional<Error> failure() const;
 
  private:

@@ -25,8 +25,8 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kAnswerLimitBytes = 1U << 20U;
 constexpr std::size_t kEnvironLimitBytes = 4U << 20U;
-constexpr std::size_t kRecordLimitBytes = 256U << 20U;
-constexpr milliseconds kLookAtNcclEvery{50};
+constexpr std::size_t kDumpLimitBytes = 256U << 20U;
+constexpr milliseconds kLookAtDumpEvery{50};
 
 bool becomes_ready(int fd, short events, Clock::time_point until) {
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -74,20 +74,20 @@ bool copy_flight_record(const Env& program_env, int rank, const std::filesystem:
                         milliseconds limit) {
   const auto pipe_name = program_env.get_or("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "");
   if (pipe_name.empty()) return false;
-  const std::filesystem::path record =
+  const std::filesystem::path dump =
       program_env.get_or("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/tmp/nccl_trace_rank_") +
       std::to_string(rank);
   std::error_code error;
-  const auto before = std::filesystem::last_write_time(record, error);
+  const auto old_dump_time = std::filesystem::last_write_time(dump, error);
   const bool was_there = !error;
   const UniqueFd pipe(
       ::open(fmt::format("{}{}.pipe", pipe_name, rank).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!pipe.is_open() || !write_all(pipe.get(), "1\n")) return false;
   for (const auto until = Clock::now() + limit; Clock::now() < until;
-       std::this_thread::sleep_for(kLookAtNcclEvery)) {
-    const auto now = std::filesystem::last_write_time(record, error);
-    if (error || (was_there && now == before)) continue;
-    const auto text = read_file(record, kRecordLimitBytes);
+       std::this_thread::sleep_for(kLookAtDumpEvery)) {
+    const auto dump_time = std::filesystem::last_write_time(dump, error);
+    if (error || (was_there && dump_time == old_dump_time)) continue;
+    const auto text = read_file(dump, kDumpLimitBytes);
     return text && write_file_atomic(copy, *text).has_value();
   }
   return false;

@@ -1,7 +1,8 @@
 #pragma once
 // Asks NCCL and torch about a hang, if the program has enabled that. NCCL's RAS subsystem
 // (reliability, availability, serviceability) knows the state of all communicators, and answers on
-// a port of the node. torch's flight recorder writes a file after a write to its named pipe.
+// a port of the node. torch's flight recorder writes a dump to a file when it reads from its named
+// pipe.
 //
 // Sources: NCCL user guide, "RAS"; torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
 // TORCH_NCCL_DEBUG_INFO_PIPE_FILE.
@@ -24,7 +25,7 @@ inline constexpr std::uint16_t kRasPort = 28028;  ///< NCCL's default
 [[nodiscard]] std::optional<std::string> ask_nccl_ras(std::chrono::milliseconds limit,
                                                       std::uint16_t port = kRasPort);
 
-/// Makes the flight recorder of a torch process write its dump, and copies it to `copy`.
+/// Makes the flight recorder of a torch process write its dump, and copies the dump to `copy`.
 /// program_env: environment of that process. rank: rank of that process. Returns false if the
 /// recorder is off or does not read its pipe, if it writes no dump within limit, or if its dump
 /// cannot be copied.

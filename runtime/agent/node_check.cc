@@ -21,14 +21,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kFileBytes = 4U << 20U;
-constexpr milliseconds kGpuLimit{60'000};
-constexpr milliseconds kClockLimit{5'000};
+constexpr std::size_t kTestFileBytes = 4U << 20U;
+constexpr milliseconds kGpuToolTimeout{60'000};
+constexpr milliseconds kLargestClockDifference{5'000};
 
-/// Returns the problems of the GPUs of the list `visible`. tool: the program's name, for messages.
-std::vector<std::string> problems_of(std::vector<GpuReading> all,
-                                     std::optional<std::string_view> visible,
-                                     std::string_view tool) {
+/// Returns the problems of the GPUs in the list `visible`; nullopt: of all GPUs. tool: the
+/// program's name, for messages.
+std::vector<std::string> problems_of_visible_gpus(std::vector<GpuReading> all,
+                                                  std::optional<std::string_view> visible,
+                                                  std::string_view tool) {
   std::vector<std::string> problems;
   if (all.empty()) return {fmt::format("gpu: {} lists no GPU", tool)};
   const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
@@ -52,7 +53,8 @@ std::vector<std::string> gpu_problems_here(const Env& env) {
   if (!tool) return {fmt::format("gpu: {}", kNoGpuTool)};
   const auto answer = ask_gpu_tool(env, *tool, tool->memory_error_arguments);
   if (!answer) return {fmt::format("gpu: {}", answer.error().message)};
-  return problems_of(tool->parse_memory_errors(*answer), visible_devices(env), tool->name());
+  return problems_of_visible_gpus(tool->parse_memory_errors(*answer), visible_devices(env),
+                                  tool->name());
 }
 
 /// Returns the last line that is not blank, shortened and escaped for a message.
@@ -73,7 +75,7 @@ Result<std::string> ask_gpu_tool(const Env& env, const GpuTool& tool,
   command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
   command.env = env;
   command.env.unset("DLRUN_SECRET");
-  command.timeout = kGpuLimit;
+  command.timeout = kGpuToolTimeout;
   DLRUN_TRY_ASSIGN(auto done, run_command(command));
   if (done.exit_code == 0) return std::move(done.out);
   const std::string output = done.out + done.err;
@@ -109,7 +111,7 @@ std::optional<std::string> disk_problem(const std::string& folder) {
   const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
   if (file.get() < 0) return sentence("create a file", errno);
   ::unlink(path.c_str());
-  if (!write_all(file.get(), std::string(kFileBytes, '\0')) || ::fsync(file.get()) != 0)
+  if (!write_all(file.get(), std::string(kTestFileBytes, '\0')) || ::fsync(file.get()) != 0)
     return sentence("write a file of 4 MiB", errno);
   return std::nullopt;
 }
@@ -128,8 +130,7 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
     } else if (word == "fabric") {
       checks.fabric = true;
     } else if (word == "run") {
-      // Switches on no check: the options --preflight-run have the shell lines. `run` is in this
-      // list because the record of the run names all checks as in this list.
+      // Stands for the user's shell lines, which come from the options --preflight-run.
     } else if (word == "nccl" || word == "rccl" || word == "gloo") {
       if (!checks.collective.empty())
         return fail(Errc::kUsage,
@@ -149,7 +150,7 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
 std::vector<std::string> gpu_problems(std::string_view csv,
                                       std::optional<std::string_view> visible) {
   const GpuTool tool;
-  return problems_of(tool.parse_memory_errors(csv), visible, "nvidia-smi");
+  return problems_of_visible_gpus(tool.parse_memory_errors(csv), visible, "nvidia-smi");
 }
 
 std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
@@ -179,7 +180,7 @@ std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
 
 std::optional<std::string> clock_problem(milliseconds node, milliseconds lead) {
   const auto ahead = node - lead;
-  if (std::chrono::abs(ahead) <= kClockLimit) return std::nullopt;
+  if (std::chrono::abs(ahead) <= kLargestClockDifference) return std::nullopt;
   return fmt::format("clock: {:.1f} s {} lead's",
                      static_cast<double>(std::chrono::abs(ahead).count()) / 1000,
                      ahead.count() > 0 ? "ahead of" : "behind");

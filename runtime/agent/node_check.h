@@ -1,7 +1,7 @@
 #pragma once
 // Checks a node before the job's programs start (health.preflight). The rank's agent runs the
-// checks before it says hello, so that a node with a lost GPU or a full disk is reported
-// before any program starts.
+// checks before it sends its hello to lead, so that a node with a lost GPU or a full disk is
+// reported before any program starts.
 
 #include <chrono>
 #include <optional>
@@ -36,18 +36,20 @@ struct NodeChecks {
   [[nodiscard]] bool has_check_of_node() const {
     return gpu || disk || clock || binding || fabric || !user_lines.empty();
   }
-  /// Parses the names of checks, such as "gpu,disk,clock,nccl", in any order. The word
-  /// `run` is accepted and switches on no check: the options --preflight-run have the lines. Fails
-  /// with kUsage for an unknown check, and if more than one of nccl, rccl and gloo is given.
+  /// Parses the names of checks, such as "gpu,disk,clock,nccl", in any order. The word `run` is
+  /// accepted and switches on no check: the user's shell lines come from the options
+  /// --preflight-run. Fails with kUsage for an unknown check, and if more than one of nccl, rccl
+  /// and gloo is given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 
-/// Returns a sentence for each failed check, which starts with the check's name. Blocks on the tool
-/// of the GPUs (at most 60 s for each check that asks it), on the file systems, and on the user's
-/// own checks (at most two minutes for each). Only the first rank of a node checks the disks and
-/// the fabric, and runs the user's checks. A GPU is checked by the rank that also reports its use:
-/// the rank that owns it, or the first of several ranks that see the same GPUs (gpu_scope()).
-/// Leaves out the clock, which lead checks, and the collective (collective_check.h).
+/// Returns a sentence for each failed check. The sentence starts with the name of the check. Blocks
+/// on the tool of the GPUs (at most 60 s for each check that asks it), on the file systems, and on
+/// the user's own checks (at most two minutes for each). Only the first rank of a node checks the
+/// disks and the fabric, and runs the user's checks. A GPU is checked by the rank that also
+/// measures how busy it is: the rank that owns it, or the first of several ranks that see the same
+/// GPUs (gpu_scope()). Leaves out the clock, which lead checks, and the collective
+/// (collective_check.h).
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 

@@ -5,10 +5,10 @@ namespace dlrun::agent {
 namespace {
 
 /// Returns the complaint without the details in square brackets, such as the figures of one node.
-std::string without_details(std::string_view words) {
+std::string without_details(std::string_view complaint) {
   std::string rest;
   int depth = 0;
-  for (const char c : words) {
+  for (const char c : complaint) {
     if (c == '[') ++depth;
     if (depth == 0) rest += c;
     if (c == ']' && depth > 0) --depth;

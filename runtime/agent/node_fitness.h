@@ -25,17 +25,17 @@ class NodeFitness {
   /// fail in the same way.
   enum class Verdict { kOpen, kNodes, kEverywhere };
 
-  /// Adds the result of a rank's checks: from its hello, or a failed check of collectives. Text in
-  /// square brackets is a detail: complaints that differ only in details are about the same
-  /// failure. local_size: number of ranks on the rank's node. complaint: the problems that the
-  /// checks found; empty if all checks passed.
+  /// Adds the result of a rank's checks, which comes with its hello, or the failure of its check of
+  /// collectives. Text in square brackets is a detail: complaints that differ only in details are
+  /// about the same failure. local_size: number of ranks on the rank's node. complaint: the
+  /// problems that the checks found; empty if all checks passed.
   void add_result(int rank, const std::string& host, int local_size, std::string_view complaint,
                   Clock::time_point now);
   [[nodiscard]] bool has_complaint() const { return first_complaint_.has_value(); }
   /// Returns the verdict; kOpen if no check has failed. node_count: number of nodes in the world.
   [[nodiscard]] Verdict verdict(int node_count, Clock::time_point now) const;
-  /// Returns when the verdict is due even if no further result arrives; nullopt if no check has
-  /// failed.
+  /// Returns the time from which verdict() is no longer kOpen, even if no further result arrives;
+  /// nullopt if no check has failed.
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
 
   struct Complaint {

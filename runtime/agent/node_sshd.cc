@@ -1,7 +1,7 @@
 // sshd reads its configuration from a memory file of this process. The configuration contains the
 // job's variables, which must be neither in a file on disk nor in a command line. sshd closes
-// inherited descriptors before it reads the configuration. Its option -f therefore names the
-// descriptor of this process: /proc/PID/fd/N.
+// inherited descriptors before it reads the configuration. Its option -f is therefore the path of
+// this process's descriptor: /proc/PID/fd/N.
 
 #include "runtime/agent/node_sshd.h"
 
@@ -34,10 +34,10 @@ using Json = nlohmann::ordered_json;
 
 /// Returns the path of sshd. The PATH of users often lacks the folder of sshd.
 std::optional<std::string> find_sshd(const Env& env) {
-  Env wide;
-  wide.set("PATH", env.get_or("PATH", "/usr/bin") +
-                       ":/usr/sbin:/usr/local/sbin:/sbin:/usr/lib/openssh:/usr/lib/ssh");
-  return find_program("sshd", wide);
+  Env search_env;
+  search_env.set("PATH", env.get_or("PATH", "/usr/bin") +
+                             ":/usr/sbin:/usr/local/sbin:/sbin:/usr/lib/openssh:/usr/lib/ssh");
+  return find_program("sshd", search_env);
 }
 
 /// The configuration in memory.
@@ -59,14 +59,16 @@ Result<ConfigFile> make_config_file(const SshdConfig& config) {
 /// accepts neither of the two that dlrun knows.
 Result<ConfigFile> accepted_config(const std::string& sshd, const SshdOptions& options,
                                    const Env& env) {
-  DLRUN_TRY_ASSIGN(auto full, make_config_file(sshd_config(options.folder, env, false)));
+  DLRUN_TRY_ASSIGN(auto full, make_config_file(sshd_config(
+                                  options.folder, env, /*leaves_out_values_with_quotes=*/false)));
   Command check;
   check.argv = {sshd, "-t", "-f", full.path};
   check.env = env;
   const auto checked = run_command(check);
   if (checked && checked->exit_code == 0) return full;
-  // sshd before 8.7 misreads quotes. The plain configuration has none.
-  DLRUN_TRY_ASSIGN(auto plain, make_config_file(sshd_config(options.folder, env, true)));
+  // sshd before 8.7 misreads quotes. The plain configuration leaves out values with quotes.
+  DLRUN_TRY_ASSIGN(auto plain, make_config_file(sshd_config(
+                                   options.folder, env, /*leaves_out_values_with_quotes=*/true)));
   check.argv.back() = plain.path;
   DLRUN_TRY_ASSIGN(const auto again, run_command(check));
   if (again.exit_code == 0) return plain;

@@ -33,13 +33,13 @@ constexpr std::size_t kNoticeTextLimitBytes = 1000, kShortNoticeTextLimitBytes =
 
 std::string progress_text(const events::Progress& progress) {
   std::vector<std::string> parts;
-  const auto position = [&](std::string_view name, const std::optional<std::int64_t>& at,
-                            const std::optional<std::int64_t>& of) {
+  const auto add_position = [&](std::string_view name, const std::optional<std::int64_t>& at,
+                                const std::optional<std::int64_t>& of) {
     if (at)
       parts.push_back(fmt::format("{} {}", name, *at) + (of ? fmt::format(" of {}", *of) : ""));
   };
-  position("step", progress.step, progress.steps);
-  position("epoch", progress.epoch, progress.epochs);
+  add_position("step", progress.step, progress.steps);
+  add_position("epoch", progress.epoch, progress.epochs);
   if (const auto loss = events::value_of(progress.loss))
     parts.push_back(fmt::format("loss {:.4g}", *loss));
   if (const auto accuracy = events::value_of(progress.accuracy))
@@ -170,7 +170,7 @@ std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
   return std::nullopt;
 }
 
-void Notifier::pass(const std::string& line) {
+void Notifier::pass_line(const std::string& line) {
   const bool is_short = line.size() <= kPipeLineLimitBytes;
   if (!is_short || ::write(pipe_.get(), line.data(), line.size()) < 0) ++lost_count_;
 }
@@ -181,7 +181,7 @@ void Notifier::on_event(const RunEvent& event, int attempt, const std::string& c
   const auto* ended = std::get_if<events::Ended>(&event);
   if (has_mlflow_ && ended != nullptr) {
     const auto state = ended->state.value().value_or(EndState::kFailed);
-    pass(json_read::dump(mlflow_end_line(state, milliseconds_of(now))) + "\n");
+    pass_line(json_read::dump(mlflow_end_line(state, milliseconds_of(now))) + "\n");
   }
   auto notice = maker_.on_event(event, attempt, component);
   if (!notice) return;
@@ -192,7 +192,7 @@ void Notifier::on_event(const RunEvent& event, int attempt, const std::string& c
     notice->node = cut_text(notice->node, kShortNoticeTextLimitBytes);
     line = json_read::dump(notice->to_json()) + "\n";
   }
-  pass(line);
+  pass_line(line);
 }
 
 void Notifier::on_report(const Json& report, std::chrono::system_clock::time_point wall,
@@ -213,7 +213,7 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
     nlohmann::ordered_json line{
         {"t", milliseconds_of(wall)}, {"step", step_}, {"m", std::move(values)}};
     if (is_final) line["final"] = true;
-    pass(json_read::dump(line) + "\n");
+    pass_line(json_read::dump(line) + "\n");
   }
 }
 

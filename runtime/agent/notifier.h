@@ -33,9 +33,9 @@ class NoticeMaker {
   NoticeMaker(std::vector<std::string> occasions, const JobIdentity& identity, std::string run,
               std::string first_main = {});
 
-  /// Handles an event. Returns its notice, without time; nullopt if the event gives none. A hang,
-  /// and the restart or failure after it, give one notice together. component: the component that
-  /// the event is about; empty: the run.
+  /// Handles an event. Returns its notice, with no time set; nullopt if the event gives none. A
+  /// hang, and the restart or failure after it, give one notice together. component: the component
+  /// that the event is about; empty: the run.
   [[nodiscard]] std::optional<Notice> on_event(const RunEvent& event, int attempt,
                                                const std::string& component = {});
 
@@ -83,12 +83,12 @@ class Notifier {
 
  private:
   /// Writes a line to the pipe, or counts it as lost.
-  void pass(const std::string& line);
+  void pass_line(const std::string& line);
 
   NoticeMaker maker_;
   bool has_mlflow_;
   ReportPace pace_{std::chrono::steady_clock::now()};
-  std::int64_t step_ = 0;  ///< step of the last report, even if pace_ left the report out
+  std::int64_t step_ = 0;  ///< step of the latest report, even if pace_ left the report out
   UniqueFd pipe_;
   pid_t helper_;
   int lost_count_ = 0;  ///< number of lines that the helper did not take
@@ -97,9 +97,9 @@ class Notifier {
 /// Starts the helper if the options ask for notices or for a record on an MLflow server; returns
 /// nullptr otherwise. The end of a step spares only one process and its descendants
 /// (StepContext::child_not_to_kill). Therefore the helper, and not lead, starts the process that
-/// writes surroundings.json, unless the script ended before its step. Must be called before there
-/// is a second thread. Fails as add_secrets() does, with kInvalid if the webhook's secret is
-/// not a valid address, and with kIo if a system call fails.
+/// writes surroundings.json. If the job script ended before its step, no such process is started.
+/// Must be called before there is a second thread. Fails as add_secrets() does, with kInvalid if
+/// the webhook's secret is not a valid address, and with kIo if a system call fails.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,
                                                                const JobIdentity& identity,

@@ -29,7 +29,7 @@ using Steady = std::chrono::steady_clock;
 constexpr std::int64_t kTimePrecisionNs = 1'000'000'000;
 /// The name of a temporary copy begins with this number of hex digits, after a dot.
 constexpr std::size_t kHashDigits = 16;
-constexpr std::string_view kTemporaryEnd = ".dlrun-part";
+constexpr std::string_view kTemporarySuffix = ".dlrun-part";
 
 std::int64_t nanoseconds_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -69,7 +69,7 @@ class OutputCopier {
       if (was_cut_) break;
       DLRUN_TRY(copy_if_changed(entry));
     }
-    for (const auto& problem : listed->unread)
+    for (const auto& problem : listed->problems)
       report_.problems.push_back("outputs: a file or folder cannot be read and is not copied: " +
                                  problem);
     if (was_cut_)
@@ -83,7 +83,8 @@ class OutputCopier {
  private:
   [[nodiscard]] bool is_late() const { return Steady::now() >= until_; }
 
-  /// Refuses a symbolic link and a folder of another user, because all users can write to /tmp.
+  /// Fails if the source is a symbolic link or belongs to another user: all users can write to
+  /// /tmp.
   Result<> check_owner() const {
     struct stat info {};
     if (::lstat(from_.c_str(), &info) != 0) return {};
@@ -106,7 +107,7 @@ class OutputCopier {
   }
 
   /// Makes a folder of the target, unless this object has made it already. During the last copy,
-  /// also removes the leftovers in the folder.
+  /// also removes the temporary files that killed copies have left in the folder.
   Result<> make_folder(const fs::path& folder) {
     if (made_folders_.contains(folder)) return {};
     DLRUN_TRY(make_directories(folder, 0700));
@@ -122,14 +123,14 @@ class OutputCopier {
     return target.parent_path() /
            fmt::format(".{}.{}{}",
                        sha256_of_text(target.filename().string()).substr(0, kHashDigits), host_,
-                       kTemporaryEnd);
+                       kTemporarySuffix);
   }
 
   /// Returns true for a name that temporary_name_of() could have returned, for any file and host.
   [[nodiscard]] static bool is_temporary_name(std::string_view name) {
-    return name.size() > kHashDigits + kTemporaryEnd.size() + 2 && name.starts_with('.') &&
+    return name.size() > kHashDigits + kTemporarySuffix.size() + 2 && name.starts_with('.') &&
            are_hex_digits(name.substr(1, kHashDigits)) && name[kHashDigits + 1] == '.' &&
-           name.ends_with(kTemporaryEnd);
+           name.ends_with(kTemporarySuffix);
   }
 
   /// Copies a link that stays inside the folder. The copy of any other link would lead nowhere. A
@@ -145,20 +146,20 @@ class OutputCopier {
     ::unlink(temporary.c_str());
     const bool is_made = ::symlink(entry.link.c_str(), temporary.c_str()) == 0;
     if (is_made && ::rename(temporary.c_str(), target.c_str()) == 0) {
-      ++report_.files;
+      ++report_.file_count;
       return {};
     }
-    const int code = errno;
+    const int link_errno = errno;
     if (is_made) ::unlink(temporary.c_str());
     report_.problems.push_back(fmt::format("outputs: the link {} is not copied: {}",
-                                           printable(entry.path), errno_text(code)));
+                                           printable(entry.path), errno_text(link_errno)));
     return {};
   }
 
-  [[nodiscard]] bool may_be_torn(const TreeEntry& entry) const {
+  [[nodiscard]] bool may_be_incomplete(const TreeEntry& entry) const {
     constexpr std::int64_t kMillisecond = 1'000'000;
-    return options_.torn_after &&
-           entry.stamp.mtime_ns >= options_.torn_after->count() * kMillisecond;
+    return options_.incomplete_since &&
+           entry.stamp.mtime_ns >= options_.incomplete_since->count() * kMillisecond;
   }
 
   Result<> copy_file(const TreeEntry& entry, fs::path target) {
@@ -179,7 +180,7 @@ class OutputCopier {
       if (is_same || is_copy_newer) return {};
     }
     if (!options_.is_last && entry.stamp.mtime_ns > nanoseconds_now() - least_age_ns()) return {};
-    if (has_copy && may_be_torn(entry)) {
+    if (has_copy && may_be_incomplete(entry)) {
       report_.problems.push_back(fmt::format(
           "outputs: {} was written shortly before the program failed or was ended, and may be "
           "incomplete; it is copied as {}.unfinished, and the older copy stays",
@@ -215,7 +216,7 @@ class OutputCopier {
       return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(error));
     }
     DLRUN_TRY(sync_directory(target.parent_path()));
-    ++report_.files;
+    ++report_.file_count;
     report_.bytes += entry.stamp.bytes;
     return {};
   }
@@ -226,7 +227,7 @@ class OutputCopier {
   CopyReport& report_;
   Steady::time_point until_;
   std::string host_ = own_host();
-  bool was_cut_ = false;             ///< true once the time limit is over
+  bool was_cut_ = false;             ///< the time limit has ended the copy
   std::set<fs::path> made_folders_;  ///< folders of the target that make_folder() has handled
 };
 
@@ -235,7 +236,7 @@ class OutputCopier {
 CopyReport collect_outputs(const CollectOptions& options, const Env& env) {
   CopyReport report;
   for (const auto& item : options.items) {
-    const auto from = node_place(item.from, env);
+    const auto from = node_path(item.from, env);
     fs::path to = fs::path(item.to).is_absolute() ? fs::path(item.to) : options.run / item.to;
     if (options.node) to /= fmt::format("node-{}", *options.node);
     auto copied = from ? OutputCopier(options, item, from->path, to, report).run()

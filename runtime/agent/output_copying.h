@@ -25,10 +25,11 @@ struct CollectOptions {
   std::filesystem::path run{};  ///< the run's directory; relative target folders are below it
   /// The index of the node; set if the job has several nodes. Each node then has its own folder.
   std::optional<int> node{};
-  bool is_last = false;  ///< the program has ended, so that no file changes any more
-  /// Unix time in milliseconds. Files that were written later may be torn, because the program
-  /// failed or was ended. A torn file does not replace an older copy. nullopt: no file is torn.
-  std::optional<std::chrono::milliseconds> torn_after{};
+  bool is_last = false;  ///< this is the last copy: the program has ended, and no file changes
+  /// Unix time in milliseconds. Files that were written at this time or later may be incomplete,
+  /// because the program failed or was ended. Such a file does not replace an older copy. nullopt:
+  /// no file is incomplete.
+  std::optional<std::chrono::milliseconds> incomplete_since{};
   std::chrono::seconds leftover_age = kLeftoverAge;  ///< see remove_leftovers()
 };
 

@@ -50,7 +50,7 @@ std::string_view phrase_of(char state) {
     case 'D':
       return "waits for a device or a file system";
     case 'T':
-      return "is stopped";
+      return "is suspended";
     case 't':
       return "is stopped by a debugger";
     case 'Z':

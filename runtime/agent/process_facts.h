@@ -14,7 +14,7 @@ namespace dlrun::agent {
 struct ThreadFacts {
   pid_t id = 0;
   std::string name{};
-  /// The kernel's letter: R runs, S sleeps, D waits for a device, T is stopped, Z is dead.
+  /// The kernel's letter: R runs, S sleeps, D waits for a device, T is suspended, Z is dead.
   char state = '?';
   /// The kernel function in which the thread waits, such as futex_wait_queue; empty if the kernel
   /// does not report it.

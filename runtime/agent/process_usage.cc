@@ -27,16 +27,17 @@ std::chrono::nanoseconds thread_cpu_time() {
 }  // namespace
 
 std::optional<ProcessUsage> ProcessUsageMeter::sample(pid_t excluded, Clock::time_point now) {
-  if (now < next_) return std::nullopt;
+  if (now < next_sample_) return std::nullopt;
   const auto begin = thread_cpu_time();
   const ProcessTreeUse use = use_of_descendants_without(excluded);
-  next_ = now + std::clamp<Clock::duration>(kSamplePauseFactor * (thread_cpu_time() - begin),
-                                            kSampleEvery, kLongestSamplePause);
-  const auto before = std::exchange(ticks_before_, use.cpu_ticks);
-  const auto elapsed_s = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
-  if (!before || elapsed_s <= 0 || use.process_count == 0) return std::nullopt;
+  next_sample_ = now + std::clamp<Clock::duration>(kSamplePauseFactor * (thread_cpu_time() - begin),
+                                                   kSampleEvery, kLongestSamplePause);
+  const auto previous_ticks = std::exchange(previous_ticks_, use.cpu_ticks);
+  const auto elapsed_s =
+      std::chrono::duration<double>(now - std::exchange(previous_sample_, now)).count();
+  if (!previous_ticks || elapsed_s <= 0 || use.process_count == 0) return std::nullopt;
   // The time of a process for which no parent waits is lost, so the sum may shrink.
-  const std::uint64_t ticks = use.cpu_ticks > *before ? use.cpu_ticks - *before : 0;
+  const std::uint64_t ticks = use.cpu_ticks > *previous_ticks ? use.cpu_ticks - *previous_ticks : 0;
   static const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));
   return ProcessUsage{static_cast<double>(ticks) / ticks_per_s / elapsed_s, use.resident_bytes};
 }

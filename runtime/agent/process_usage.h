@@ -10,7 +10,7 @@
 namespace dlrun::agent {
 
 struct ProcessUsage {
-  double cores = 0;  ///< average number of busy cores since the last sample
+  double cores = 0;  ///< average number of busy cores since the previous sample
   /// Resident memory of all processes. Shared pages count once for each process.
   std::uint64_t resident_bytes = 0;
 };
@@ -21,15 +21,14 @@ class ProcessUsageMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Returns a sample if one is due. excluded: a process whose tree is not counted; -1: none.
-  /// Returns nullopt if no sample is due, if there is no process, without /proc, and for the first
-  /// sample, because there is no earlier one to compare it with.
+  /// Takes a sample if the pause has passed. excluded: a process whose tree is not counted; -1:
+  /// none. Returns nullopt during the pause, if there is no process, without /proc, and for the
+  /// first sample, because there is no earlier one to compare it with.
   [[nodiscard]] std::optional<ProcessUsage> sample(pid_t excluded, Clock::time_point now);
 
  private:
-  std::optional<std::uint64_t> ticks_before_;
-  Clock::time_point before_{};
-  Clock::time_point next_{};
+  std::optional<std::uint64_t> previous_ticks_;  ///< nullopt before the first sample
+  Clock::time_point previous_sample_{}, next_sample_{};
 };
 
 }  // namespace dlrun::agent

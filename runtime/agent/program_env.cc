@@ -24,18 +24,19 @@ std::string with_port(std::string word, int port) {
   return word;
 }
 
-/// Sets the variables with the component's name, and with the places of the components that have
-/// joined.
+/// Sets the variables with the component's name, and with the addresses and hosts of the components
+/// that have joined.
 void set_component_variables(Env& env, const TemplateValues& fields) {
   env.remove_matching({"DLRUN_COMPONENT*"}, {});
   if (fields.component.empty()) return;
   env.set("DLRUN_COMPONENT", fields.component);
-  for (const auto& place : fields.components) {
-    if (!is_component_name(place.name)) continue;
-    const auto prefix = "DLRUN_COMPONENT_" + variable_word(place.name);
-    env.set(prefix + "_ADDR", Endpoint{place.addr, static_cast<std::uint16_t>(place.port)}.text());
-    const auto hosts = dlrun::join(place.hosts, ",");
-    // The kernel starts no program with a longer variable. The list is in components.json, too.
+  for (const auto& component : fields.components) {
+    if (!is_component_name(component.name)) continue;
+    const auto prefix = "DLRUN_COMPONENT_" + variable_word(component.name);
+    env.set(prefix + "_ADDR",
+            Endpoint{component.addr, static_cast<std::uint16_t>(component.port)}.text());
+    const auto hosts = dlrun::join(component.hosts, ",");
+    // The kernel starts no program with a longer variable. components.json also has the list.
     if (prefix.size() + hosts.size() + sizeof "_HOSTS=" <= kVariableLimitBytes)
       env.set(prefix + "_HOSTS", hosts);
   }
@@ -50,17 +51,18 @@ bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
 
 }  // namespace
 
-Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateValues& fields) {
-  auto env = own;
+Result<Env> program_env(const Env& agent_env, const RankOptions& options,
+                        const TemplateValues& fields) {
+  auto env = agent_env;
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
                        "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_HELD_PORT"},
                       {});
   // All attempts use the same folder of checkpoints, so it is directly in the run directory.
-  if (const auto run = own.get("DLRUN_RUN"))
+  if (const auto run = agent_env.get("DLRUN_RUN"))
     env.set("DLRUN_CHECKPOINT_DIR", std::string(*run) + "/ckpt");
   set_component_variables(env, fields);
-  // Slurm gives a step without GPUs no list of GPUs. Programs would then use all GPUs that they
-  // find.
+  // For a step without GPUs, Slurm sets no list of visible GPUs. Programs would then use all GPUs
+  // that they find.
   if (env.has("DLRUN_HIDES_GPUS")) {
     env.unset("DLRUN_HIDES_GPUS");
     for (const auto* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) env.set(name, "");

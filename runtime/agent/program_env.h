@@ -10,10 +10,10 @@
 
 namespace dlrun::agent {
 
-/// Returns the program's environment: the agent's environment `own` without the variables for lead
-/// and the agents, plus DLRUN_* and the variables of the preset. Fails with kInvalid if a variable
-/// of the preset exceeds the limit of Linux (128 KiB).
-[[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options,
+/// Returns the program's environment: agent_env without the variables for lead and the agents, plus
+/// DLRUN_* for the program and the variables of the preset. Fails with kInvalid if a variable of
+/// the preset exceeds the limit of Linux (128 KiB).
+[[nodiscard]] Result<Env> program_env(const Env& agent_env, const RankOptions& options,
                                       const TemplateValues& fields);
 
 /// Returns the program's argv: the arguments of the preset, then those of the program. In a

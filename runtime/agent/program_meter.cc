@@ -19,7 +19,7 @@ void ProgramMeter::on_progress(const Json& body) {
 }
 
 void ProgramMeter::add_news(to_lead::Beat& beat, Clock::time_point now) {
-  if (const auto usage = usage_.sample(gpu_probe_ ? gpu_probe_->tool_pid() : -1, now)) {
+  if (const auto usage = usage_meter_.sample(gpu_probe_ ? gpu_probe_->tool_pid() : -1, now)) {
     beat.cpu = std::round(usage->cores * 1000) / 1000;
     beat.rss_bytes = usage->resident_bytes;
   }

@@ -35,7 +35,7 @@ class ProgramMeter {
   void on_reaped(pid_t pid, int status);
 
  private:
-  ProcessUsageMeter usage_;
+  ProcessUsageMeter usage_meter_;
   GpuScope gpu_scope_ = GpuScope::kNone;
   std::unique_ptr<GpuProbe> gpu_probe_;  ///< nullptr if this rank reports no GPU
   std::optional<std::string> visible_devices_;

@@ -73,7 +73,7 @@ void ProgramOutput::add_to_log(std::string_view bytes) {
   if (!log_) return;
   log_->push_or_drop(std::string(bytes));
   if (log_->dropped_bytes() == 0 || std::exchange(log_has_gaps_, true)) return;
-  // The file system is too slow. The log loses bytes, because the program must not wait for it.
+  // The file system is too slow. The program must not wait for it, so the log loses bytes.
   warn_("the log cannot be written fast enough and has gaps");
 }
 

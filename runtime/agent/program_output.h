@@ -39,7 +39,7 @@ class ProgramOutput {
   /// has started.
   void begin();
 
-  /// Marks everything that is written to standard error from now on. Must be called before begin().
+  /// Puts marks into all text on standard error (text_marks.h). Must be called before begin().
   void mark_stderr(const TextMarks& marks) { marker_.emplace(marks); }
 
   /// Passes on whole lines, because other ranks print to the same pipe (`dlrun run`). Must be
@@ -66,7 +66,8 @@ class ProgramOutput {
            (out_lines_ ? out_lines_->held_bytes() : 0) +
            (err_lines_ ? err_lines_->held_bytes() : 0);
   }
-  /// Returns when tick() passes on an open line; nullopt if no line is held.
+  /// Returns the time at which tick() will pass on a line that has not ended yet; nullopt if no
+  /// such line is held.
   [[nodiscard]] std::optional<LineHolder::Clock::time_point> next_deadline() const;
   [[nodiscard]] bool log_is_drained() const { return !log_ || log_->is_drained(); }
 

@@ -95,7 +95,7 @@ void restore_signals() {
                              pid_t parent, int error_fd) {
   bool is_ready = true;
   if (program.dies_with_us) {
-    // If the parent has changed, it died before the prctl() call.
+    // If getppid() returns another process, the parent died before the prctl() call.
     is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
   }
   // On a kernel without Yama the call fails. Such a kernel needs no permission for tracing.

@@ -33,7 +33,7 @@ struct Program {
 /// Starts the program with no signal blocked. The program inherits the descriptors that this
 /// process inherited itself (PMI2 passes one). Fails with kNotFound where a shell would exit with
 /// 127, with kRefused where it would exit with 126, and with kIo if no process can be created. The
-/// message names the program or its path.
+/// message contains the program or its path.
 [[nodiscard]] Result<pid_t> start_program(const Program& program);
 
 /// Logs the end of a program that start_program() has started, with its argv and duration. status:

@@ -125,11 +125,11 @@ std::optional<nlohmann::ordered_json> ProgressFile::take_news() {
   const ssize_t got = ::pread(file_.get(), text.data(), text.size(), 0);
   if (got <= 0) return std::nullopt;
   text.resize(static_cast<std::size_t>(got));
-  is_unchanged_ = text == last_;
+  is_unchanged_ = text == content_;
   if (is_unchanged_) return std::nullopt;
-  last_ = std::move(text);
-  bad_looks_ = progress_problem(last_) ? bad_looks_ + 1 : 0;
-  auto report = parse_progress(last_);
+  content_ = std::move(text);
+  bad_looks_ = progress_problem(content_) ? bad_looks_ + 1 : 0;
+  auto report = parse_progress(content_);
   if (!report.is_object()) return Json::object();
   for (auto field = report.begin(); field != report.end();)
     field = field->is_null() ? report.erase(field) : std::next(field);
@@ -137,10 +137,10 @@ std::optional<nlohmann::ordered_json> ProgressFile::take_news() {
 }
 
 std::optional<std::string> ProgressFile::take_problem(bool is_last) {
-  if (has_reported_problem_ || last_.empty() ||
+  if (has_reported_problem_ || content_.empty() ||
       !(is_unchanged_ || is_last || bad_looks_ >= kBadLooksLimit))
     return std::nullopt;
-  auto problem = progress_problem(last_);
+  auto problem = progress_problem(content_);
   has_reported_problem_ = problem.has_value();
   return problem;
 }

@@ -27,17 +27,17 @@ class ProgressFile {
   /// are null and numbers that are not finite (a loss of NaN). Returns an empty object for any
   /// other content, such as half an object. An empty object only shows that the program is alive.
   [[nodiscard]] std::optional<nlohmann::ordered_json> take_news();
-  /// Returns, once, the problem with the content that take_news() read last. The program may be in
-  /// the middle of a write. A problem therefore counts only in one of three cases: the content has
-  /// not changed since the look before, five looks in a row found new but bad content, or the
-  /// program has ended (is_last).
+  /// Returns, once, the problem with the content that the latest take_news() read. The program may
+  /// be in the middle of a write. A problem therefore counts only in one of three cases: two looks
+  /// in a row found the same content, five looks in a row found new but bad content, or the program
+  /// has ended (is_last).
   [[nodiscard]] std::optional<std::string> take_problem(bool is_last);
 
  private:
   explicit ProgressFile(UniqueFd file) : file_(std::move(file)) {}
 
   UniqueFd file_;
-  std::string last_;  ///< content at the last look
+  std::string content_;  ///< content at the latest look
   bool is_unchanged_ = false;
   int bad_looks_ = 0;  ///< number of looks in a row that found new but bad content
   bool has_reported_problem_ = false;

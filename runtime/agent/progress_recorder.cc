@@ -8,7 +8,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns a count that the program reported; -1 if it did not report it.
+/// Returns the count that the program reported under `key`; -1 if there is none.
 std::int64_t count_of(const Json& object, std::string_view key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer()

@@ -21,22 +21,22 @@ class HeldEvent {
   static constexpr std::chrono::milliseconds kEvery{1000};
 
   void hold(Event event) { held_ = std::move(event); }
-  /// Returns the held event if at least one second has passed since the last returned one.
+  /// Returns the held event if at least one second has passed since it last returned one.
   [[nodiscard]] std::optional<Event> take_due(Clock::time_point now) {
-    if (!held_ || now < last_ + kEvery) return std::nullopt;
-    last_ = now;
+    if (!held_ || now < returned_at_ + kEvery) return std::nullopt;
+    returned_at_ = now;
     return take();
   }
   /// Returns the held event, due or not.
   [[nodiscard]] std::optional<Event> take() { return std::exchange(held_, std::nullopt); }
   void drop() { held_.reset(); }
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const {
-    return held_ ? std::optional(last_ + kEvery) : std::nullopt;
+    return held_ ? std::optional(returned_at_ + kEvery) : std::nullopt;
   }
 
  private:
   std::optional<Event> held_;
-  Clock::time_point last_{};
+  Clock::time_point returned_at_{};  ///< when take_due() last returned an event
 };
 
 class ProgressRecorder {
@@ -50,8 +50,8 @@ class ProgressRecorder {
   /// Holds the report for the record, if it has a field of events::Progress. Ignores a report that
   /// has "checkpoint" but no "step".
   void hold(const Json& body);
-  /// Adds a final report to the result, and drops the held progress. Each `result` event holds the
-  /// whole result.
+  /// Adds a final report to the result, and drops the held progress. Each `result` event contains
+  /// the whole result.
   void add_result(const Json& body);
 
   /// Returns true once the program has reported that its work is complete: a final report, or a

@@ -34,8 +34,8 @@ std::optional<std::int64_t> step_or_epoch_of(const Json& report) {
 }
 
 std::vector<Scalar> scalars_of(const Json& report) {
-  // The value of `checkpoint` is the step of a saved checkpoint; the other names are positions and
-  // totals. None of them is a value of training.
+  // None of these is a value of training: `checkpoint` is the step of a saved checkpoint, and the
+  // others are positions and totals.
   constexpr std::array<std::string_view, 4> kSkippedNames{"step", "steps", "epochs", "checkpoint"};
   std::vector<Scalar> scalars;
   if (!report.is_object()) return scalars;

@@ -1,5 +1,5 @@
 #pragma once
-// The values of the progress that a program reports (DLRUN_PROGRESS), and of the lines of
+// Reads the values in a program's progress reports (DLRUN_PROGRESS) and in the lines of
 // metrics.jsonl, for the records of other tools (track). Pure functions.
 
 #include <cstdint>

@@ -11,9 +11,9 @@
 // length is at most 1 MiB, the payload is JSON.
 //
 // Every MAC (message authentication code) is BLAKE2b-256. The key of the handshake's MACs is the
-// attempt's secret. If the job has components, each of them has a secret of its own, which is valid
-// only for an identity with its name. Lead finds the secret by trying all of them, so that it need
-// not parse the identity first.
+// attempt's secret. If the job has components, each component has a secret of its own, which is
+// valid only for an identity with the name of this component. Lead tries all secrets, so that it
+// need not parse the identity before its MAC is verified.
 //
 // The key of the frames' MACs differs for each connection and direction; it is derived from the
 // secret, both nonces and the identity. The MAC of a frame covers a counter. Therefore the receiver
@@ -47,8 +47,8 @@ using Nonce = std::array<unsigned char, kNonceBytes>;
 using Mac = std::array<unsigned char, kMacBytes>;
 using Key = std::array<unsigned char, kKeyBytes>;
 
-/// The secrets of an attempt by component. A job without components has one secret, whose name is
-/// empty.
+/// The secrets of an attempt, by the name of the component. A job without components has one
+/// secret, with an empty name.
 using Secrets = std::map<std::string, Key, std::less<>>;
 
 /// Initialises libsodium. Call it once before all other functions here. Fails with kInternal if the

@@ -65,12 +65,12 @@ std::optional<std::string> restore_tmpdir(const std::string& wanted, Env& env) {
 }  // namespace
 
 RankRunner::RankRunner(const RankOptions& options, Env env, const World& world, EventLoop& loop,
-                       const Guarded& guarded)
+                       int signal_fd)
     : options_(options),
       env_(std::move(env)),
       world_(world),
       loop_(loop),
-      guarded_(guarded),
+      signal_fd_(signal_fd),
       host_(own_host()),
       state_(*this, Clock::now()),
       output_(loop, [this](const std::string& message) { warn(message); }),
@@ -156,7 +156,7 @@ void RankRunner::open_log() {
 
 void RankRunner::on_start(const std::string& addr, const std::string& master_addr,
                           int master_port) {
-  if (!fields_.addr.empty()) return;  // the message came twice
+  if (!fields_.addr.empty()) return;  // lead's order came twice
   fields_.addr = addr;
   fields_.master_addr = master_addr;
   fields_.master_port = master_port;
@@ -419,8 +419,7 @@ void RankRunner::start_without_lead() {
 }
 
 int RankRunner::run() {
-  const auto signals =
-      loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
   if (!prepare()) return kExitInternal;
   if (env_.has("DLRUN_LEAD")) {
     if (const auto code = join_lead()) return *code;
@@ -445,9 +444,9 @@ void print_of_rank(const World& world, std::string_view line) {
                           fmt::format("dlrun: rank {} on {}: {}\n", world.rank, own_host(), line));
 }
 
-int refuse(const World& world, const Error& error, int code) {
+int refuse(const World& world, const Error& error, int exit_code) {
   print_of_rank(world, error.message);
-  return code;
+  return exit_code;
 }
 
 /// Returns the names of the given options that need an agent beside the program.
@@ -469,16 +468,18 @@ int run_rank(const RankOptions& options, const Env& env) {
     return refuse(*world, checked.error(), kExitUsage);
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // The program replaces this process, so that it keeps the terminal as its input and output.
-    auto own = env;
-    if (const auto problem = restore_tmpdir(options.tmpdir, own); problem && world->local_rank == 0)
+    auto own_env = env;
+    if (const auto problem = restore_tmpdir(options.tmpdir, own_env);
+        problem && world->local_rank == 0)
       print_of_rank(*world, *problem);
     if (const auto names = options_of_agent(options, world->rank); !names.empty())
       print_of_rank(*world,
                     fmt::format("on a terminal, the program replaces the agent. These options have "
                                 "no effect then: {}",
                                 dlrun::join(names, ", ")));
-    set_missing_tmpdir(options.stage, options.outputs, own);
-    if (const auto report = stage_data({options.stage, world->nnodes}, own); !report.error.empty())
+    set_missing_tmpdir(options.stage, options.outputs, own_env);
+    if (const auto report = stage_data({options.stage, world->nnodes}, own_env);
+        !report.error.empty())
       return refuse(*world, {Errc::kIo, report.error}, kExitStaging);
     auto fields = own_values(options, env, *world);
     fields.addr = fields.master_addr = "127.0.0.1";
@@ -488,21 +489,22 @@ int run_rank(const RankOptions& options, const Env& env) {
       fields.port = fields.master_port = held->port;
       fields.addresses = {{fields.addr, held->port}};
     }
-    auto of_program = program_env(own, options, fields);
-    if (!of_program) return refuse(*world, of_program.error(), exit_code_of(of_program.error()));
-    if (auto added = add_secrets(*of_program, options.secrets, fields.run); !added)
+    auto env_of_program = program_env(own_env, options, fields);
+    if (!env_of_program)
+      return refuse(*world, env_of_program.error(), exit_code_of(env_of_program.error()));
+    if (auto added = add_secrets(*env_of_program, options.secrets, fields.run); !added)
       return refuse(*world, added.error(), kExitUsage);
     const auto argv = program_argv(options, fields);
     const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
                        rank_debug_log_name(component_of(env), "rank", world->rank));
     log_info("this process becomes the command", {{"argv", argv}});
     log.flush();
-    const auto error = become_program(argv, *of_program);
+    const auto error = become_program(argv, *env_of_program);
     return refuse(*world, error, exit_code_of(error));
   }
   int exit_code = kExitInternal;
-  const auto guarded = fork_into_guard_and_agent(exit_code);
-  if (!guarded) return exit_code;  // this process is the guard, and the agent has ended
+  const auto signals = fork_into_guard_and_agent(exit_code);
+  if (!signals) return exit_code;  // this process is the guard, and the agent has ended
   const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
                      rank_debug_log_name(component_of(env), "rank", world->rank));
   ignore_write_signals();
@@ -510,7 +512,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   adopt_orphans();
   auto loop = EventLoop::create();
   if (!loop) return refuse(*world, loop.error(), kExitInternal);
-  return RankRunner(options, env, *world, *loop, *guarded).run();
+  return RankRunner(options, env, *world, *loop, signals->get()).run();
 }
 
 }  // namespace dlrun::agent

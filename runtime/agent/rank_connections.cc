@@ -200,8 +200,8 @@ void RankConnections::read_from(PeerId id) {
     if (got < 0) return close_as_lost(id, errno_text(errno));
     if (got == 0) return close_as_lost(id, "the connection was closed");
     peer->silent_time = {};
-    // If recv() returns fewer bytes than wanted, no byte is left. Lead then makes no further call,
-    // which saves one system call for each heartbeat of ten thousand ranks.
+    // If recv() returns fewer bytes than wanted, no byte is left. The function then returns without
+    // another recv(), which saves a system call for each heartbeat.
     const bool is_last = static_cast<std::size_t>(got) < wanted;
     if (!peer->is_closing) {  // the bytes of a peer that is being closed are discarded
       if (peer->handshake) peer->handshake_bytes += static_cast<std::size_t>(got);

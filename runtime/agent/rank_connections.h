@@ -57,13 +57,14 @@ class RankConnections {
   static constexpr std::size_t kHandshakeLimitBytes = 512;  ///< bytes from an unauthenticated peer
   static constexpr std::chrono::milliseconds kHandshakeTimeLimit{5000};
   static constexpr std::chrono::milliseconds kSlotHeldFor{50};
-  /// Silence after which an authenticated peer is lost, even if its connection still looks alive.
+  /// An authenticated peer that is silent for longer than this counts as lost, even if its
+  /// connection still looks alive.
   static constexpr std::chrono::seconds kSilenceLimit{30};
   /// Largest number of unsent bytes for one peer. The connection of a peer with more is closed.
   static constexpr std::size_t kUnsentLimitBytes = 64U << 20U;
-  /// Bytes of memory that an empty buffer of a peer keeps for the next message. The
-  /// messages with the addresses of the ranks (to_rank::TablePage) are longer; without the limit,
-  /// ten thousand peers would each keep the memory of such a message.
+  /// Bytes of memory that an empty buffer of a peer keeps for the next message. The messages with
+  /// the addresses of the ranks (to_rank::TablePage) are longer; without the limit, ten thousand
+  /// peers would each keep the memory of such a message.
   static constexpr std::size_t kBufferKeptBytes = 512;
 
   /// loop and handler must outlive this object. secrets: see LeadHandshake.
@@ -102,9 +103,9 @@ class RankConnections {
     Clock::time_point since;  ///< when the connection was accepted
     /// Time without a byte from the peer. Does not count time in which this process was suspended.
     Clock::duration silent_time{};
-    std::string in;
-    std::string out;
-    std::size_t written_bytes = 0;           ///< bytes of `out` that are written
+    std::string in;                 ///< received bytes that are not handled yet
+    std::string out;                ///< messages to send; may begin with bytes that are sent
+    std::size_t written_bytes = 0;  ///< bytes at the beginning of `out` that are sent
     std::optional<LeadHandshake> handshake;  ///< set until the peer is authenticated
     std::size_t handshake_bytes = 0;         ///< bytes received while `handshake` is set
     Channel channel;
@@ -131,6 +132,7 @@ class RankConnections {
   [[nodiscard]] PeerId next_to_evict() const;
   void take_slot(PeerId id, Peer& peer);
   void free_slot(const Peer& peer);
+  /// Updates slots_by_host_. before, after: the number of slots that the host had, and has now.
   void set_slots_of_host(const Host& host, std::size_t before, std::size_t after);
   void pause_accepting(Clock::time_point until);
   void read_from(PeerId id);
@@ -139,7 +141,8 @@ class RankConnections {
   /// Continues the handshake with the bytes received so far. Returns false if the peer is gone.
   bool continue_handshake(PeerId id);
   void write_to(PeerId id);
-  /// Closes a connection that has broken or must not stay. Reports an accepted peer to the handler.
+  /// Closes a connection that has broken or must not stay. If it belongs to an accepted peer, calls
+  /// on_lost() of the handler.
   void close_as_lost(PeerId id, std::string_view why);
   /// Closes a connection without a report.
   void close_now(PeerId id);

@@ -12,8 +12,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// A file that was written within this time before the program's end may be torn.
-constexpr std::chrono::milliseconds kTornWithin{3000};
+/// A file that was written within this time before the program's end may be incomplete.
+constexpr std::chrono::milliseconds kIncompleteWithin{3000};
 /// A copy is killed as hung if it takes longer than the limits of its items and this margin
 /// together.
 constexpr std::chrono::seconds kCopyMargin{5};
@@ -61,20 +61,20 @@ void RankRunner::hold_staged_data() {
     stage_locks_.push_back(std::move(*held));
   }
   awaits_locks_ = false;
-  log_info("staged", {{"files", staging_report_.files}, {"bytes", staging_report_.bytes}});
+  log_info("staged", {{"files", staging_report_.file_count}, {"bytes", staging_report_.bytes}});
   if (!lead_.has_connected()) return start_without_lead();
-  lead_.send(to_lead::Staged{staging_report_.files, staging_report_.bytes});
+  lead_.send(to_lead::Staged{staging_report_.file_count, staging_report_.bytes});
 }
 
 Result<> RankRunner::check_staged_data() const {
   for (const auto& item : options_.stage) {
-    DLRUN_TRY_ASSIGN(const auto place, node_place(item.to, env_));
+    DLRUN_TRY_ASSIGN(const auto staged, node_path(item.to, env_));
     std::error_code error;
-    if (!std::filesystem::exists(place.path, error))
+    if (!std::filesystem::exists(staged.path, error))
       return fail(Errc::kNotFound,
                   "the first rank of the node has staged {}, but this rank does not see {}; if the "
                   "ranks run in containers, mount the node's folder (container.mounts)",
-                  printable(item.to), printable(place.path.string()));
+                  printable(item.to), printable(staged.path.string()));
   }
   return {};
 }
@@ -85,9 +85,9 @@ void RankRunner::schedule_outputs(Clock::time_point now) {
   outputs_.program_has_started = true;
 }
 
-void RankRunner::note_torn_outputs(std::chrono::milliseconds since_end) {
-  const auto after = unix_time() - since_end - kTornWithin;
-  outputs_.torn_after = std::min(outputs_.torn_after.value_or(after), after);
+void RankRunner::note_incomplete_outputs(std::chrono::milliseconds since_end) {
+  const auto since = unix_time() - since_end - kIncompleteWithin;
+  outputs_.incomplete_since = std::min(outputs_.incomplete_since.value_or(since), since);
 }
 
 bool RankRunner::may_still_copy_outputs() const {
@@ -102,9 +102,9 @@ void RankRunner::start_output_copy(const std::vector<OutputItem>& items, bool is
     arguments.push_back(std::to_string(world_.node_rank));
   }
   if (is_last) arguments.emplace_back("--last");
-  if (is_last && outputs_.torn_after) {
-    arguments.emplace_back("--torn-after");
-    arguments.push_back(std::to_string(outputs_.torn_after->count()));
+  if (is_last && outputs_.incomplete_since) {
+    arguments.emplace_back("--incomplete-since");
+    arguments.push_back(std::to_string(outputs_.incomplete_since->count()));
   }
   arguments.emplace_back("--");
   std::chrono::seconds limit = kCopyMargin;
@@ -122,7 +122,7 @@ void RankRunner::start_output_copy(const std::vector<OutputItem>& items, bool is
 }
 
 void RankRunner::on_output_copy_end(const CopyReport& report) {
-  log_info("copied outputs", {{"files", report.files},
+  log_info("copied outputs", {{"files", report.file_count},
                               {"bytes", report.bytes},
                               {"error", report.error},
                               {"last", outputs_.is_last}});
@@ -138,7 +138,7 @@ void RankRunner::on_output_copy_end(const CopyReport& report) {
   }
   if (!outputs_.is_last) return;
   outputs_.is_over = true;
-  lead_.send(to_lead::Collected{report.files, report.bytes});
+  lead_.send(to_lead::Collected{report.file_count, report.bytes});
 }
 
 void RankRunner::tick_copies(Clock::time_point now) {
@@ -172,10 +172,11 @@ void RankRunner::handle(const to_rank::Stage& message) {
 }
 
 void RankRunner::handle(const to_rank::Collect& message) {
-  // The program has not started, or the agent has already copied the outputs because it lost lead.
+  // No copy is left to make: the program has not started, or the agent stopped hearing lead earlier
+  // and copied the outputs then.
   if (!may_still_copy_outputs()) return lead_.send(to_lead::Collected{});
   outputs_.is_asked = true;
-  if (message.since_end) note_torn_outputs(*message.since_end);
+  if (message.since_end) note_incomplete_outputs(*message.since_end);
 }
 
 bool RankRunner::on_copy_reaped(pid_t pid, int status) {

@@ -1,5 +1,5 @@
-// Signals and processes of a rank: reads the signals, waits for processes, and ends them when
-// RankState orders it.
+// Signals and processes of a rank: reads the signals, reaps the processes that have ended, and ends
+// the others when RankState orders it.
 
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "runtime/agent/descendants.h"
+#include "runtime/agent/guard.h"
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/rank_runner.h"
 
@@ -28,7 +29,7 @@ static_assert(kProfileWrittenWithin < RankState::kTreeLimit);
 
 void RankRunner::take_signals() {
   signalfd_siginfo info{};
-  while (::read(guarded_.signals.get(), &info, sizeof info) == sizeof info) {
+  while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) {
       reap();
@@ -84,7 +85,7 @@ void RankRunner::on_program_end(int status) {
   if (store_) store_->drain();
   program_pid_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (status != 0 || state_.is_ending()) note_torn_outputs(milliseconds(0));
+  if (status != 0 || state_.is_ending()) note_incomplete_outputs(milliseconds(0));
   if (!state_.is_ending() && options_.profile.attaches() && options_.profile.includes(world_.rank))
     profile_until_ = Clock::now() + kProfileWrittenWithin;
   state_.on_program_end(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, Clock::now());

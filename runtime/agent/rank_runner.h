@@ -26,7 +26,6 @@
 #include "runtime/agent/copy_process.h"
 #include "runtime/agent/copy_report.h"
 #include "runtime/agent/event_loop.h"
-#include "runtime/agent/guard.h"
 #include "runtime/agent/lead_connection.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/program_meter.h"
@@ -45,9 +44,10 @@ namespace dlrun::agent {
 
 class RankRunner final : public RankOutlet {
  public:
-  /// All referenced arguments must outlive the runner.
+  /// All referenced arguments must outlive the runner. signal_fd: a signalfd that stays open, from
+  /// fork_into_guard_and_agent().
   RankRunner(const RankOptions& options, Env env, const World& world, EventLoop& loop,
-             const Guarded& guarded);
+             int signal_fd);
 
   /// Runs until the program and all its processes have ended. Returns the agent's exit code.
   int run();
@@ -74,17 +74,16 @@ class RankRunner final : public RankOutlet {
   /// Handles lead's order to start. Without lead, start_without_lead() calls it.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
   void start_check_or_program();
-  /// Starts the program of a rank without lead.
+  /// Starts the program if the rank has no lead.
   void start_without_lead();
-  /// Starts the check of collectives.
   Result<> start_collective_check();
   Result<> launch_program();
   /// Passes a message of the program on to lead.
   void on_program_message(const MessageToLead& message);
   void on_progress(const to_lead::Progress& progress);
   void look_at_progress(bool is_last = false);
-  /// Handles the report in which dlrun's trainer names the rank that makes it fail. Returns false
-  /// for other reports.
+  /// Handles the report in which dlrun's trainer says which rank makes it fail. Returns false for
+  /// other reports.
   [[nodiscard]] bool note_blame(const Json& body);
 
   void on_message(std::string_view payload);
@@ -122,12 +121,12 @@ class RankRunner final : public RankOutlet {
   /// program instead. Tries again at the next tick while another run locks the data.
   void hold_staged_data();
   /// Checks that this rank sees the data that the first rank of its node has staged. Fails with
-  /// kNotFound if it does not. Other failures are those of node_place().
+  /// kNotFound if it does not. Other failures are those of node_path().
   Result<> check_staged_data() const;
   void schedule_outputs(Clock::time_point now);
-  /// Notes that the newest outputs may be torn, because a program has failed or was ended.
+  /// Notes that the newest outputs may be incomplete, because a program has failed or was ended.
   /// since_end: time since that failure, or since the order to end the program.
-  void note_torn_outputs(std::chrono::milliseconds since_end);
+  void note_incomplete_outputs(std::chrono::milliseconds since_end);
   /// Returns true while outputs may still be copied.
   [[nodiscard]] bool may_still_copy_outputs() const;
   void start_output_copy(const std::vector<OutputItem>& items, bool is_last, Clock::time_point now);
@@ -138,7 +137,7 @@ class RankRunner final : public RankOutlet {
 
   void on_lead_closed();
   void take_signals();
-  /// Waits for the processes that have ended.
+  /// Reaps the child processes that have ended.
   void reap();
   void on_program_end(int status);
   /// Ends the rank because the program cannot start.
@@ -153,7 +152,7 @@ class RankRunner final : public RankOutlet {
   Env env_;
   World world_;
   EventLoop& loop_;
-  const Guarded& guarded_;
+  int signal_fd_;
   std::string host_;
   std::vector<std::string> node_problems_;  ///< failed checks of health.preflight
   /// The reason why the program does not get the TMPDIR of the spec.
@@ -174,24 +173,25 @@ class RankRunner final : public RankOutlet {
 
   static constexpr std::size_t kMostOutputWarnings = 64;
   CopyProcess staging_, output_copy_;
-  CopyReport staging_report_;          ///< the report of the staging
+  CopyReport staging_report_;
   std::vector<UniqueFd> stage_locks_;  ///< locks of the staged data
   /// True from the end of the copying until all staged data are locked.
   bool awaits_locks_ = false;
 
   struct Outputs {
     bool program_has_started = false;
-    std::vector<std::optional<Clock::time_point>> due{};    ///< next copy of each item
-    bool is_asked = false;                                  ///< lead asked for the last copy
-    bool is_last = false;                                   ///< the present copy is the last one
-    bool is_over = false;                                   ///< the last copy has ended
-    Clock::time_point until{};                              ///< when the present copy is killed
-    std::optional<std::chrono::milliseconds> torn_after{};  ///< see CollectOptions
-    std::set<std::string> reported_problems{};              ///< each problem is reported once
+    /// When each item is copied next; nullopt: the item is copied only at the end.
+    std::vector<std::optional<Clock::time_point>> due{};
+    bool is_asked = false;      ///< lead asked for the last copy
+    bool is_last = false;       ///< the present copy is the last one
+    bool is_over = false;       ///< the last copy has ended
+    Clock::time_point until{};  ///< when the present copy is killed
+    std::optional<std::chrono::milliseconds> incomplete_since{};  ///< see CollectOptions
+    std::set<std::string> reported_problems{};                    ///< each problem is reported once
   };
   Outputs outputs_;
-  /// When the profiler must have written its result. Set after the program's own end if a profiler
-  /// was attached to it.
+  /// When the profiler must have written its result. Set if the program ends by itself while a
+  /// profiler is attached to it.
   std::optional<Clock::time_point> profile_until_;
 };
 

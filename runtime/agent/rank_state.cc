@@ -26,7 +26,7 @@ void RankState::on_check_end(const std::optional<to_lead::CheckFailed>& failure,
 }
 
 bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now) {
-  if (!signals_.note(signal, came_by_guard, now)) return false;
+  if (!signals_.record(signal, came_by_guard, now)) return false;
   const bool asks_to_end = signal != SIGUSR1 && signal != SIGUSR2;
   if (signal == SIGUSR2 || !lead_.was_connected) {
     // Lead does not decide about USR2, and there may be no lead: pass the signal to the program.
@@ -136,9 +136,9 @@ void RankState::on_killed(bool found_any, bool has_children, Clock::time_point n
   if (is_gone && exit_ && !end_.tree_gone_at) end_.tree_gone_at = now;
 }
 
-/// Checks every second whether the program has new reports, and whether it is suspended. awake:
-/// time in which this process was not suspended. Slurm suspends a job as a whole, including this
-/// process.
+/// Checks every second whether the program has new reports, and whether it is suspended. awake: the
+/// time since the previous tick() in which this process was not suspended. Slurm suspends a job as
+/// a whole, including this process.
 void RankState::check_program(Clock::time_point now, Clock::duration awake) {
   look_.suspended_time += awake;
   if (now < look_.next) return;
@@ -177,7 +177,7 @@ void RankState::send_signals(Clock::time_point now) {
 }
 
 void RankState::tick(Clock::time_point now) {
-  // Counts at most 2 s since the last tick: after a longer pause this process was suspended and
+  // Counts at most 2 s since the previous tick: in a longer pause this process was suspended and
   // could not hear lead.
   const auto awake = std::min<Clock::duration>(now - last_tick_, seconds(2));
   last_tick_ = now;

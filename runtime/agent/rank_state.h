@@ -3,6 +3,9 @@
 // the program is told to end, which signals its processes get, what the exit record contains, and
 // when the rank is done.
 //
+// The guard (guard.h) is the first process of the task and the parent of this agent; it passes
+// signals on to the agent.
+//
 // The class has no I/O and no clock. The caller passes in facts with their time. Messages to lead,
 // lines for the user and orders about processes go out through RankOutlet. Single-threaded.
 
@@ -52,8 +55,8 @@ class RankState {
   static constexpr std::chrono::milliseconds kTermArrivesWithin{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
-  /// Time for which the program must be suspended (for example by SIGSTOP) before lead
-  /// gets a report.
+  /// Time for which the program must be suspended (for example by SIGSTOP) before lead gets a
+  /// report.
   static constexpr std::chrono::milliseconds kSuspensionReportedAfter{3000};
   /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
@@ -86,13 +89,14 @@ class RankState {
     record_exit(code, 0, error, now);
   }
 
-  /// Notes that the program has named the rank that makes it fail, and the reason. rank: -1 if the
-  /// program does not know the rank.
+  /// Handles the program's report that a rank makes it fail. rank: -1 if the program does not know
+  /// which rank. reason: the text of the report.
   void on_blame(int rank, std::string reason) { blame_ = {rank, std::move(reason)}; }
   /// Handles the result of RankOutlet::look_at_program().
   void on_look(bool is_suspended);
-  /// Handles a signal that the agent received. Returns false if the signal is a copy of an earlier
-  /// one, which the agent has already handled.
+  /// Handles a signal that the agent received. came_by_guard: the guard passed the signal on;
+  /// false: the signal came directly. Returns false if the signal is a copy of an earlier one,
+  /// which the agent has already handled.
   bool on_signal(int signal, bool came_by_guard, Clock::time_point now);
   /// Handles lead's reply about a signal, or its order to save a checkpoint. decision: nullopt if
   /// this version does not know it.
@@ -110,8 +114,9 @@ class RankState {
   /// Handles the end of the guard: for srun, the task has then ended. Kills all processes of the
   /// rank.
   void on_guard_gone(Clock::time_point now);
-  /// Handles the program's end. code: 128 + signal if a signal ended it. If this was SIGTERM, lead
-  /// hears of the end up to SignalRelay::kTreeWait later, in case the agent gets the signal, too.
+  /// Handles the program's end. code: 128 + signal if a signal ended it. After SIGTERM, the report
+  /// to lead waits up to SignalRelay::kTreeWait: if Slurm sends the signal to the agent as well,
+  /// the agent first passes the signal on to lead.
   void on_program_end(int code, int signal, Clock::time_point now);
   /// Notes that lead has the exit record.
   void on_exit_confirmed() { is_exit_confirmed_ = true; }
@@ -119,10 +124,11 @@ class RankState {
   /// has_children: the agent still has a child process, living or not.
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
-  /// Does what is due by now. Call it at next_deadline(), and at least every 500 ms, because
-  /// next_deadline() leaves out heartbeats and looks at the program.
+  /// Takes all actions whose time has come. Call it at next_deadline(), and at least every 500 ms:
+  /// next_deadline() does not include the times of heartbeats and of looks at the program.
   void tick(Clock::time_point now);
-  /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
+  /// Returns the time at which tick() is to be called next, if nothing else happens; nullopt: no
+  /// deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;
 
   /// Makes the rank wait longer for lead's confirmation of the exit record. Slurm ends a step soon
@@ -145,7 +151,7 @@ class RankState {
     return exit_ ? std::optional(exit_->code) : std::nullopt;
   }
 
-  /// The state of what the rank prints, and of the copies that it makes of its node's files.
+  /// The state of the rank's output, its log, and the copies of its node's files.
   struct Output {
     bool is_held = false;   ///< the reader of the agent's own output has not taken all of it
     bool is_at_end = true;  ///< every process has closed its output
@@ -171,7 +177,7 @@ class RankState {
   [[nodiscard]] std::string_view consequence() const;
   /// Ends the program without an order from lead. The exit record contains the reason.
   void end_without_lead(std::string reason, Clock::time_point now);
-  /// If held_end_ is set, records the program's exit from it, and clears it.
+  /// Records the program's exit that held_end_ contains, if it is set, and clears held_end_.
   void record_held_end(Clock::time_point now);
   void record_exit(int code, int signal, std::string_view error, Clock::time_point now);
   void check_program(Clock::time_point now, Clock::duration awake);
@@ -198,7 +204,7 @@ class RankState {
   struct Look {
     Clock::time_point next{};
     /// Time since the last look that found the program running. Does not count time in which the
-    /// agent was suspended, too.
+    /// agent was suspended together with the program.
     Clock::duration suspended_time{};
   };
   Look look_;
@@ -211,7 +217,7 @@ class RankState {
 
   /// The state from the decision to end the program until its last process has ended.
   struct End {
-    bool is_requested = false;  ///< lead ordered the end, or the agent lost lead
+    bool is_requested = false;  ///< lead ordered the end, or the agent stopped hearing lead
     bool was_exiting = false;   ///< the program had begun to exit when its end was requested
     /// The reason why the agent ends the program without an order from lead. Empty: none.
     std::string own_reason{};

@@ -33,10 +33,11 @@ class ReadyProbe {
   ReadyProbe(const ReadyProbe&) = delete;
   ReadyProbe& operator=(const ReadyProbe&) = delete;
 
-  /// Begins the next try if it is due. Call it after each round of the loop.
+  /// Ends a try that exceeds kTryLimit, and begins the next one kTryEvery after the previous one
+  /// began. Call it after each round of the loop.
   void tick(Clock::time_point now);
   [[nodiscard]] bool is_ready() const { return is_ready_; }
-  /// Returns the request of the last try and the reason why the try failed, for the user.
+  /// Returns the request of the latest try and the reason why the try failed, for the user.
   [[nodiscard]] std::string problem() const;
 
  private:

@@ -18,9 +18,9 @@ namespace dlrun::agent {
 /// and after a hang also the suspects (AttemptEnd::suspects).
 [[nodiscard]] std::vector<std::string> bad_nodes_of(const AttemptEnd& end);
 
-/// Appends nodes to the file, on another thread. Waits at most kRememberTimeLimit, even if the file
-/// system hangs. run, reason: the run and the reason that the file gives for these nodes. Returns a
-/// sentence for the user: the nodes that were remembered, or the error.
+/// Appends the nodes to options.file, on another thread. Waits at most kRememberTimeLimit, even if
+/// the file system hangs. run, reason: the run and the reason that the file gives for these nodes.
+/// Returns a sentence for the user: the nodes that were remembered, or the error.
 [[nodiscard]] std::string remember_as_bad(const KnownBadOptions& options,
                                           const JobIdentity& identity, const std::string& run,
                                           const std::vector<std::string>& nodes,

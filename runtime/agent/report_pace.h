@@ -1,6 +1,6 @@
 #pragma once
-// Decides which reports of the program are recorded (track), so that the record of a long attempt
-// stays small.
+// Decides which reports of the program go to TensorBoard and MLflow (the key `track`), so that the
+// event file of a long attempt stays small. events.jsonl has a pace of its own (HeldEvent).
 
 #include <algorithm>
 #include <chrono>
@@ -13,9 +13,10 @@ class ReportPace {
   using Clock = std::chrono::steady_clock;
   explicit ReportPace(Clock::time_point start) : start_(start) {}
 
-  /// Returns true if the report is to be recorded, and then counts it as recorded. Always returns
-  /// true for a final report. Returns true for a report that is not final if the last recorded one
-  /// is old enough: one second, or 1/5000 of the time since the start if that is longer.
+  /// Returns true if the report is to be passed on, and then counts it as passed on. A final report
+  /// is always passed on. Any other report is passed on only if enough time has passed since the
+  /// last report that was passed on: one second, or 1/5000 of the time since the start if that is
+  /// longer.
   [[nodiscard]] bool admit(bool is_final, Clock::time_point now) {
     constexpr std::chrono::milliseconds kLeast{1000};
     constexpr int kParts = 5000;

@@ -55,9 +55,9 @@ void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause,
     fruitless_count_ = 0;
     return;
   }
-  // Until an attempt reports a step, an attempt counts only if it certainly made no progress, and
-  // if Slurm or a node did not end it. The progress of other attempts is unknown, and only
-  // retry.max limits the restarts after them.
+  // While no attempt has reported a step, an attempt counts as fruitless only if it certainly made
+  // no progress and the program may have caused its end. Any other attempt sets the count back to
+  // 0, so that only retry.max limits the restarts.
   if (best_step_ || (no_step_means_no_progress && may_come_from_program(cause))) {
     ++fruitless_count_;
   } else {
@@ -84,7 +84,7 @@ class HistoryReader {
         Overloaded{[&](const events::Claimed&) { begin(); },
                    [&](const events::Components& components) {
                      begin();
-                     first_main_ = components.first_main();
+                     first_main_ = components.first_main_name();
                    },
                    [&](const events::Started&) { begin(); },
                    [&](const events::Joined&) { has_joined_ = has_joined_ || counts_for_run; },
@@ -137,7 +137,9 @@ class HistoryReader {
     last.cause = end.cause.value().value_or(Cause::kNone);
     if (last.cause == Cause::kPreemption) read_.history.note_preemption();
     had_silent_nodes_ = end.suspect_nodes.has_value();
-    // The signal came without a reason, but Slurm has started the job again, as after a preemption.
+    // No cause is recorded for the signal. Lead reads this record only when the run starts again:
+    // the job was queued again, or the next job of the run's chain has started. The end counts as a
+    // preemption.
     if (last.cause == Cause::kNone && end.reason == EndReason::kSignalled)
       last.cause = Cause::kPreemption;
   }
@@ -154,7 +156,8 @@ class HistoryReader {
   RecordedHistory read_;
   bool reports_from_first_step_;
   std::string first_main_;  ///< name of the first main component; empty if there are no components
-  std::optional<std::int64_t> step_;
+  // About the attempt that is being read:
+  std::optional<std::int64_t> step_;  ///< the highest reported step
   bool has_joined_ = false;
   bool had_silent_nodes_ = false;
 };
@@ -202,7 +205,7 @@ RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& hist
   if (left == 0)
     return {
         false, 0, false,
-        fmt::format("it has started again {} (retry.max)",
+        fmt::format("it has already restarted {} (retry.max)",
                     options.max == 1 ? std::string("once") : fmt::format("{} times", options.max))};
   return {true,
           left - 1,

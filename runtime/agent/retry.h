@@ -1,6 +1,7 @@
 #pragma once
-// Decides whether a run gets another attempt, from the cause of the last end, the restarts that are
-// left, and the progress of the attempts so far. No clock; no I/O except in read_history_file().
+// Decides whether a run gets another attempt. The decision depends on the reason why the latest
+// attempt ended, on the restarts that are left, and on the progress of the attempts so far. No
+// clock; no I/O except in read_history_file().
 
 #include <cstdint>
 #include <filesystem>
@@ -44,8 +45,8 @@ class RetryHistory {
   /// Adds a finished attempt. step: the highest step that it reported; nullopt if it reported none.
   /// cause: why it ended. no_step_means_no_progress: true if an attempt without a reported step
   /// certainly made no progress, because no program was started or because the program reports from
-  /// its first step on. If no attempt has reported a step, only such attempts count as fruitless,
-  /// and only if the program may have caused the end (failure, oom or hang).
+  /// its first step on. While no attempt has reported a step, an attempt counts as fruitless only
+  /// if this flag is set and the program may have caused the end (failure, oom or hang).
   void add_attempt(std::optional<std::int64_t> step, Cause cause,
                    bool no_step_means_no_progress = false);
   /// Counts one restart against the budget.
@@ -55,8 +56,8 @@ class RetryHistory {
   void add_bad_node(const std::string& node) { bad_nodes_.insert(node); }
 
   [[nodiscard]] int restart_count() const { return restart_count_; }
-  /// Returns the number of the most recent attempts in a row that got no further than the best
-  /// attempt before them.
+  /// Returns how many attempts in a row, up to the latest one, got no further than the best attempt
+  /// before them.
   [[nodiscard]] int fruitless_count() const { return fruitless_count_; }
   /// Returns true if an attempt has reported a step.
   [[nodiscard]] bool has_reported_step() const { return best_step_.has_value(); }

@@ -22,7 +22,7 @@ class RewrittenFile {
 
   /// Sets the new content. Replaces earlier content that is not written yet.
   void put(std::string content);
-  /// Waits until the last content is written, or its write has failed. Returns false after limit.
+  /// Waits until the latest content is written, or its write has failed. Returns false after limit.
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);
   /// Returns the first failure to write, once.
   [[nodiscard]] std::optional<Error> take_failure();

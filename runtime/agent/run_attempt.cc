@@ -47,9 +47,9 @@ constexpr milliseconds kAsleepAfter{2000};
 constexpr std::chrono::seconds kSignalEarlyBy{90};
 /// Time before the limit that is reserved for ending the ranks and requeuing the job.
 constexpr std::chrono::seconds kRequeueReserve{15};
-constexpr milliseconds kLastRanksJsonLimit{1000};  ///< time to write the last ranks.json
+constexpr milliseconds kLastRanksJsonLimit{1000};  ///< longest wait for the last ranks.json
 constexpr std::chrono::seconds kStepEndLimit{90};  ///< longest wait for srun after a success
-/// Pause before lead asks the controller again if it has not answered about failed nodes.
+/// If Slurm's controller has not answered about failed nodes, lead asks it again after this time.
 constexpr milliseconds kAskAgainAfter{2000};
 constexpr std::size_t kOwnFiles = 64;  ///< open files of lead besides the connections of ranks
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
@@ -72,7 +72,7 @@ std::string nodes_of_step(const std::vector<std::string>& command, const Env& en
   return env.get_or("SLURM_JOB_NODELIST", "");
 }
 
-/// Returns the source of the values for TensorBoard.
+/// Returns the source of the values for TensorBoard. command: see AttemptContext.
 ValueSource source_of_values(const LeadOptions& options, const std::vector<std::string>& command) {
   return program_writes_metrics(options.program_is_bundled, command) ? ValueSource::kMetricsFile
                                                                      : ValueSource::kReports;
@@ -127,7 +127,7 @@ void AttemptRunner::begin() {
   attempt_ = std::make_unique<Attempt>(attempt_options(), *this, Clock::now());
   const auto env = step_env();
   record(events::Started{
-      .ranks = component_ ? component_->options.ranks : options_.local_ranks.value_or(0),
+      .ranks = component_ ? component_->options.rank_count : options_.local_ranks.value_or(0),
       .lead = std::string(*env.get("DLRUN_LEAD")),
       .argv = command_,
       .checks = options_.node_checks});
@@ -159,10 +159,10 @@ Result<AttemptEnd> AttemptRunner::run() {
 }
 
 void AttemptRunner::run_round() {
-  beats_heard_ = 0;
+  heard_beat_count_ = 0;
   const auto ready = loop_.run_once(next_wait());
   tick_or_postpone();
-  const bool had_only_beats = ready > 0 && beats_heard_ == ready;
+  const bool had_only_beats = ready > 0 && heard_beat_count_ == ready;
   if (had_only_beats && ready < kFewReady && peer_of_rank_.size() >= kGatherFrom)
     std::this_thread::sleep_for(kGatherTime);
 }
@@ -284,7 +284,7 @@ void AttemptRunner::take_signals() {
 }
 
 void AttemptRunner::on_signal(int signal) {
-  attempt_->on_own_signal(signal, Clock::now());
+  attempt_->on_lead_signal(signal, Clock::now());
   if (signal == SIGUSR1) ask_for_time_left();
   if (signal != SIGUSR1) ++end_signal_count_;
 }
@@ -361,7 +361,7 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       [controller = *controller_, nodes = asked_nodes_] { return controller.lost_nodes(nodes); });
 }
 
-void AttemptRunner::note_lead_stop(Clock::time_point now) {
+void AttemptRunner::note_lead_suspension(Clock::time_point now) {
   if (now - last_awake_ > kAsleepAfter) {
     attempt_->on_lead_suspended(now - last_awake_, now);
     idle_gpus_.on_lead_suspended(now - last_awake_);
@@ -378,7 +378,7 @@ void AttemptRunner::tick_or_postpone() {
 }
 
 void AttemptRunner::tick(Clock::time_point now) {
-  note_lead_stop(now);
+  note_lead_suspension(now);
   if (own_connections_) own_connections_->tick(now);
   send_replies(store_.expire(now));
   if (step_) step_->tick();

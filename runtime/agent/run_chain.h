@@ -17,8 +17,8 @@
 namespace dlrun::agent {
 
 /// Returns this job's number in the chain of the run's jobs, from 0 ($DLRUN_CHAIN). Returns nullopt
-/// in each of these cases: the run has no chain, is local, borrows its allocation, or its script
-/// was submitted by hand, so that there are no other jobs.
+/// if there are no other jobs: the run has no chain, is local or borrows its allocation, or its
+/// script was submitted by hand.
 [[nodiscard]] std::optional<int> job_number_in_chain(const LeadOptions& options, const Env& env);
 
 /// A job of a chain that ends immediately, because the run does not need it.
@@ -40,11 +40,12 @@ struct UnneededJob {
                                                               const std::string& own_job);
 
 /// Returns the ids of the jobs `number` + 1 to `job_count` - 1 of the chain, in order. Leaves out
-/// jobs whose submission.json names no job of Slurm, cannot be read or belongs to another user.
+/// jobs whose submission.json contains no id of a Slurm job, cannot be read or belongs to another
+/// user.
 [[nodiscard]] std::vector<std::string> later_jobs(const std::filesystem::path& run, int number,
                                                   int job_count);
 
-/// Returns true if a job in this state of `scontrol show job` runs, or may still run.
+/// Returns true if a job in this state runs, or may run later. state: from `scontrol show job`.
 [[nodiscard]] bool may_still_run(std::string_view state);
 
 /// Returns the first of the jobs that may still run; nullopt if there is none. If Slurm does not

@@ -51,16 +51,16 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Reads a claim file. Returns true if the claim is this job's, and nullopt if the file is damaged.
-/// Fails with kRefused if it is another job's.
-Result<std::optional<bool>> is_own_claim(const fs::path& path, const JobIdentity& identity) {
+/// Reads a claim file. Returns true if it is this job's claim, and false if the file is damaged.
+/// Fails with kRefused if the claim is another job's.
+Result<bool> is_intact_own_claim(const fs::path& path, const JobIdentity& identity) {
   const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto claim = parse_json<Json>(*text);
-  if (!claim.is_object()) return std::optional<bool>();
+  if (!claim.is_object()) return false;
   const auto cluster = member(claim, "cluster");
   const auto job = member(claim, "job");
-  if (cluster == identity.cluster && job == identity.job) return std::optional<bool>(true);
+  if (cluster == identity.cluster && job == identity.job) return true;
   return fail(Errc::kRefused,
               "{}: job {} of cluster '{}' holds this run; this is job {} of cluster '{}'",
               path.parent_path().string(), printable(job), printable(cluster), identity.job,
@@ -81,15 +81,16 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
          directory.filename() == run_directory_of(Env(), identity, "", name).filename();
 }
 
-/// Returns true if this job has claimed the run before. If the claim is damaged, takes it over if
-/// possible, and then returns true if the run has had an attempt. Fails with kRefused if another
-/// job has claimed the run, or if a damaged claim may belong to another job.
+/// Returns true if this job has claimed the run before. If the claim is damaged, and the run was
+/// made for this job, takes the claim over and returns true if the run has had an attempt. Fails
+/// with kRefused if another job has claimed the run, or if a damaged claim may belong to another
+/// job.
 Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity& identity,
                                    std::string_view name, std::string_view own_claim) {
   const auto path = directory / "claim";
-  const auto is_own = is_own_claim(path, identity);
-  if (!is_own) return tl::unexpected<Error>(is_own.error());
-  if (*is_own) return **is_own;
+  const auto is_intact = is_intact_own_claim(path, identity);
+  if (!is_intact) return tl::unexpected<Error>(is_intact.error());
+  if (*is_intact) return true;
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0)
     return fail(Errc::kRefused, "{}: was removed while this job read it: {}", path.string(),
@@ -110,9 +111,9 @@ Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity&
   if (auto created = create_file_exclusive(repaired, own_claim); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
-    const auto is_own_repair = is_own_claim(repaired, identity);
-    if (!is_own_repair) return tl::unexpected<Error>(is_own_repair.error());
-    if (!*is_own_repair)
+    const auto is_intact_repair = is_intact_own_claim(repaired, identity);
+    if (!is_intact_repair) return tl::unexpected<Error>(is_intact_repair.error());
+    if (!*is_intact_repair)
       return fail(Errc::kRefused, "{}: is damaged; if no job uses the run, remove it",
                   repaired.string());
   }
@@ -277,7 +278,8 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
-    // The repair of a damaged claim is the same with and without a chain.
+    // If the claim is damaged, read_run_holder() fails, and a job of a chain repairs the claim
+    // below like any other job.
     if (number_in_chain && read_run_holder(directory / "claim")) {
       DLRUN_TRY(take_over(directory, identity, *number_in_chain, dump(claim)));
       run.was_claimed_before = true;

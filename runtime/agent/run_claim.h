@@ -21,8 +21,8 @@ struct JobIdentity {
   std::string token;  ///< empty for a script submitted by hand
 };
 
-/// Returns the identity of this job. Fails with kUsage if the run is not local and env does not
-/// name a Slurm job. For a local run fails if the host name or /proc/self/stat cannot be read.
+/// Returns the identity of this job. Fails with kUsage if the run is not local and env lacks the id
+/// of a Slurm job. For a local run, fails if the host name or /proc/self/stat cannot be read.
 [[nodiscard]] Result<JobIdentity> identify_job(const Env& env, bool is_local);
 
 struct ClaimedRun {
@@ -43,12 +43,12 @@ struct ClaimedRun {
 /// attempt's number is the one in the file `attempt` plus one; restart_count if there is no such
 /// file.
 ///
-/// Fails with kRefused if another job has claimed the run (the message names it), or if this job's
-/// token is not that of the run's submission. On a file system without links and exclusive renames,
-/// a crash may have left a claim without valid content. This function takes such a claim over if
-/// the file belongs to this user, and if the run was made for this job: the run's name or another
-/// file of the run contains the job's id, or a file contains the job's token. Only one job can take
-/// the claim over.
+/// Fails with kRefused if another job has claimed the run (the message contains that job's id), or
+/// if this job's token is not that of the run's submission. On a file system without links and
+/// exclusive renames, a crash may have left a claim without valid content. This function takes such
+/// a claim over if the file belongs to this user, and if the run was made for this job: the run's
+/// name or another file of the run contains the job's id, or a file contains the job's token. Only
+/// one job can take the claim over.
 ///
 /// number_in_chain: this job's number in the chain of the run's jobs (retry.chain), from 0;
 /// nullopt: the run has no chain. A later job of the chain takes the run over from an earlier one,
@@ -64,14 +64,14 @@ struct ClaimedRun {
 /// The job that claimed the run last.
 struct RunHolder {
   std::string cluster, job;
-  std::optional<int> number;  ///< the job's number in the chain; nullopt: the claim names no chain
+  std::optional<int> number;  ///< the job's number in the chain; nullopt: the claim has no number
 };
 /// Returns the holder of the run. Fails with kNotFound if no job has claimed the run, and with
 /// kInvalid if a file is damaged.
 [[nodiscard]] Result<RunHolder> run_holder(const std::filesystem::path& directory);
 
-/// Makes the attempt with this number the run's current one. The number is a fencing token: writers
-/// of earlier attempts must not write any more. Fails as write_file_atomic() does.
+/// Makes the attempt with this number the run's current one. The number fences off earlier
+/// attempts: they must not write any more. Fails as write_file_atomic() does.
 [[nodiscard]] Result<> write_attempt(const std::filesystem::path& directory, int attempt);
 
 /// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt,

@@ -188,7 +188,7 @@ std::string_view RunLeader::word_of(Next next) {
   switch (next) {
     case Next::kEnd:
       return "end";
-    case Next::kStep:
+    case Next::kAttempt:
       return "another attempt";
     case Next::kRequeue:
       return "requeue";
@@ -238,8 +238,8 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     end.is_cancelled = true;
   }
   // If nodes are silent in a hung run, the cause is kNodeFailure already, without Slurm's verdict,
-  // which may take five minutes. If retry.on lacks node_failure, the cause is kHang, so that `hang`
-  // in retry.on can restart the run.
+  // which may take five minutes. If retry.on lacks node_failure, the cause is changed to kHang, so
+  // that `hang` in retry.on can restart the run.
   const bool is_hang_of_nodes = end.reason == EndReason::kHang && !end.bad_nodes.empty();
   if (is_hang_of_nodes && !options_.retry.on.contains(Cause::kNodeFailure))
     plan.cause = Cause::kHang;
@@ -270,7 +270,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
       !options_.uses_existing_allocation &&
       (slurm_requeues_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout));
   if (has_later_attempt())
-    return plan;  // Slurm has started the run elsewhere, and its lead owns the record
+    return plan;  // Slurm has started the run elsewhere, and the lead there owns the record
   plan.next = slurm_requeues ? Next::kSlurm
               : plan.memory  ? Next::kRequeue
                              : choose_next(is_hang_of_nodes ? Cause::kNodeFailure : plan.cause,
@@ -329,7 +329,7 @@ void RunLeader::kill_srun_leftovers() const {
   }
 }
 
-std::string RunLeader::queued_again_text(const Plan& plan) {
+std::string RunLeader::how_run_restarts(const Plan& plan) {
   if (plan.next == Next::kChain) return " in the next job of its chain";
   const std::string text = " once Slurm has queued the job again";
   if (!plan.memory) return text;
@@ -340,7 +340,7 @@ std::string RunLeader::queued_again_text(const Plan& plan) {
 void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision) {
   events::Restarting recorded{.cause = plan.cause,
                               .left = decision.left,
-                              .by = plan.next == Next::kStep    ? RestartedBy::kLead
+                              .by = plan.next == Next::kAttempt ? RestartedBy::kLead
                                     : plan.next == Next::kChain ? RestartedBy::kChain
                                                                 : RestartedBy::kSlurm};
   if (options_.retry.excludes_bad_nodes) recorded.exclude = plan.bad_nodes;
@@ -348,8 +348,8 @@ void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision
   events_.record(recorded);
   say(fmt::format("attempt {} ended ({}); the run starts again{}, at most {} restart{} left{}",
                   run_.attempt, word(plan.cause),
-                  plan.next == Next::kStep ? std::string() : queued_again_text(plan), decision.left,
-                  decision.left == 1 ? "" : "s",
+                  plan.next == Next::kAttempt ? std::string() : how_run_restarts(plan),
+                  decision.left, decision.left == 1 ? "" : "s",
                   decision.next_needs_progress && decision.left > 0
                       ? "; no restart if the next attempt makes no progress (retry.no_progress)"
                       : ""));
@@ -371,16 +371,16 @@ bool RunLeader::refuse_new_allocation(const Plan& plan, AttemptEnd& end) const {
 }
 
 RunLeader::Next RunLeader::choose_next(Cause cause, const std::vector<std::string>& bad_nodes) {
-  if (options_.local_ranks) return Next::kStep;
+  if (options_.local_ranks) return Next::kAttempt;
   if (cause == Cause::kTimeout || cause == Cause::kPreemption) {
     if (!run_.number_in_chain) return Next::kRequeue;
     return next_in_chain() ? Next::kChain : Next::kEnd;
   }
   const bool avoids_nodes =
       cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
-  if (!avoids_nodes) return Next::kStep;
-  // Uses the remaining nodes of the allocation if the spec allows fewer nodes. The controller lists
-  // them; SLURM_JOB_NODELIST still contains a dead node.
+  if (!avoids_nodes) return Next::kAttempt;
+  // If the spec allows fewer nodes, the next attempt uses the remaining nodes of the allocation.
+  // The controller lists the remaining nodes; SLURM_JOB_NODELIST still contains a dead node.
   if (options_.retry.min_nodes == 0) return Next::kRequeue;
   const auto facts = controller_->job();
   if (!facts) return options_.uses_existing_allocation ? Next::kEnd : Next::kRequeue;
@@ -394,7 +394,7 @@ RunLeader::Next RunLeader::choose_next(Cause cause, const std::vector<std::strin
   if (static_cast<int>(nodes.size()) < options_.retry.min_nodes)
     return options_.uses_existing_allocation ? Next::kEnd : Next::kRequeue;
   use_nodes(std::move(nodes));
-  return Next::kStep;
+  return Next::kAttempt;
 }
 
 std::optional<std::string> RunLeader::next_in_chain() const {

@@ -27,7 +27,7 @@ struct LeadOutputs {
   Sink& out;
   Sink& err;
   int signal_fd;
-  Notifier* notifier = nullptr;  ///< nullptr: there are no notices
+  Notifier* notifier = nullptr;  ///< nullptr: no notices, and no record on an MLflow server
 
   void say(std::string_view line) const;
   /// Waits until the record is on the disk. Returns false, after a message on err, if it is not.
@@ -69,10 +69,10 @@ class RunLeader {
   void say(std::string_view line) const { outputs_.say(line); }
 
  private:
-  /// How the run goes on after an attempt. kEnd: the run is over. kStep: lead starts another
+  /// How the run goes on after an attempt. kEnd: the run is over. kAttempt: lead starts another
   /// attempt in the allocation. kRequeue: lead asks Slurm to requeue the job. kSlurm: Slurm
-  /// requeues it by itself. kChain: this job ends, and the next job of the run's chain continues.
-  enum class Next { kEnd, kStep, kRequeue, kSlurm, kChain };
+  /// requeues the job by itself. kChain: this job ends, and the next job of the chain continues.
+  enum class Next { kEnd, kAttempt, kRequeue, kSlurm, kChain };
   [[nodiscard]] static std::string_view word_of(Next next);
   struct Plan {
     Next next = Next::kEnd;
@@ -89,8 +89,9 @@ class RunLeader {
   /// Writes the next attempt's number. Retries for one minute if the disk is full or the folder
   /// cannot be written.
   [[nodiscard]] Result<> write_next_attempt();
-  /// Decides what follows the attempt, and records a restart. If the run does not start again, adds
-  /// the reason, if there is one, to end.message. May change the code of a cancelled attempt.
+  /// Decides how the run goes on after the attempt. Records the restart if the run starts again;
+  /// otherwise adds the reason, if there is one, to end.message. May change the code of a cancelled
+  /// attempt.
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
   /// Returns the cause of the end. Asks Slurm if the attempt was cancelled without a known reason,
   /// or if a preemption is only a guess. Sets end.is_slurms_doing if Slurm requeues the job.
@@ -103,7 +104,9 @@ class RunLeader {
   /// then the job may run on other nodes, where its new step has the same number and would be
   /// cancelled.
   void kill_srun_leftovers() const;
-  [[nodiscard]] static std::string queued_again_text(const Plan& plan);
+  /// Returns the end of the sentence "the run starts again...", with a space before it, for a run
+  /// that continues in another start of the job or in another job.
+  [[nodiscard]] static std::string how_run_restarts(const Plan& plan);
   /// Records the restart and tells the user.
   void announce_restart(const Plan& plan, const RetryDecision& decision);
   /// Returns true, and adds the reason to end.message, if the present allocation belongs to another
@@ -123,8 +126,8 @@ class RunLeader {
   void use_nodes(std::vector<std::string> nodes);
   /// Chooses the first attempt's nodes if the allocation has spare ones.
   void choose_nodes();
-  /// Adds the nodes that are suspect after the attempt's end, and bad_nodes_of_plan, to
-  /// health.known_bad, the file that later submissions read.
+  /// Adds the nodes of bad_nodes_of(end) and bad_nodes_of_plan to the file of health.known_bad,
+  /// which later submissions read.
   void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& bad_nodes_of_plan);
   /// If the run ran out of memory, and retry.grow is set, gives the next attempt more: sets
   /// plan.memory. Returns false, and adds the reason to end.message, if more memory is not
@@ -135,8 +138,8 @@ class RunLeader {
   /// caller then records the end of the run.
   bool requeue(AttemptEnd& end, const Plan& plan);
   /// Handles the end of an attempt whose step could not be launched. If Slurm is ending the job,
-  /// changes `end` so that it names the job's end as the cause. Returns true if no end of the run
-  /// may be recorded, because Slurm may queue the job again.
+  /// changes `end` so that the job's end is its cause. Returns true if no end of the run may be
+  /// recorded, because Slurm may queue the job again.
   [[nodiscard]] bool judge_failed_launch(AttemptEnd& end);
   /// Returns true if the controller must be asked whether Slurm queues the job again although the
   /// run has completed.

@@ -21,9 +21,10 @@ constexpr std::size_t kRanksJsonPauseDivisor = 500;
 /// The interval of `samples` events is the attempt's duration so far divided by this number, within
 /// the limits above.
 constexpr int kEventPauseDivisor = 100;
-constexpr std::size_t kMaxListedSlowRanks = 5;  ///< an event lists at most this many
-/// A rank is slow if its own work on a step takes 1.3 times the median, and 1 ms more than the
-/// median. Other ranks then wait for it.
+constexpr std::size_t kMaxListedSlowRanks = 5;
+/// A rank is slow if its own work on a step takes more than kSlowFactor times the median, and more
+/// than kSlowLeastMs longer than the median: the other ranks then wait for this rank. A rank that
+/// lags is slow, even if its work is short.
 constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
 /// The longest time until lead knows that a rank has reached a step: the program's report and the
@@ -143,7 +144,7 @@ std::optional<double> SampleBoard::power_of_gpus() const {
   for (const Rank& rank : ranks_) {
     if (rank.gpus) add(rank.gpus->watts);
   }
-  // Ranks of one node may share GPUs, so the node's list counts, not the parts of the ranks.
+  // Ranks of one node may share GPUs, so add the node's list once, not the GPUs of each rank.
   for (const auto& [node, gpus] : gpus_of_node_) add(combined(gpus).watts);
   return watts ? std::optional(to_thousandths(*watts)) : std::nullopt;
 }

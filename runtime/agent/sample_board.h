@@ -34,12 +34,13 @@ class SampleBoard {
 
   /// Returns true if a rank has reported a value.
   [[nodiscard]] bool has_samples() const { return has_samples_; }
-  /// Returns true when ranks.json is to be written: every 4 s, or with many ranks at intervals of
-  /// up to 20 s, if a rank has reported since the last take_ranks_json().
+  /// Returns true when ranks.json is to be written: a rank has reported since the last
+  /// take_ranks_json(), and the interval is over. The interval is 4 s; with many ranks it is
+  /// longer, at most 20 s.
   [[nodiscard]] bool is_ranks_json_due(Clock::time_point now) const;
-  /// Returns true when a `samples` event is to be recorded: every 4 to 60 s, if a rank has reported
-  /// since the last take_event(). The interval grows with the attempt's duration, so that the
-  /// record of a month stays small.
+  /// Returns true when a `samples` event is to be recorded: a rank has reported since the last
+  /// take_event(), and the interval is over. The interval grows with the attempt's duration, from
+  /// 4 s to 60 s, so that events.jsonl stays small even if the attempt takes a month.
   [[nodiscard]] bool is_event_due(Clock::time_point now) const;
 
   /// Returns the content of ranks.json, and begins the interval until the next one. Leaves out
@@ -59,8 +60,8 @@ class SampleBoard {
     std::optional<GpuUse> gpus;
     bool has_reported = false;     ///< the rank has reported a value, not only an empty heartbeat
     Clock::time_point heard_at{};  ///< time of the last heartbeat
-    /// Number of steps that the rank is behind the step that half of the ranks had 6 to 12 s ago.
-    /// With many ranks this step is up to 20 s old, because judge() runs more rarely.
+    /// Number of steps by which the rank is behind `median_reached_`, which is 6 to 12 s old. With
+    /// many ranks this median is up to 20 s old, because judge() runs more rarely.
     std::int64_t lag = 0;
     bool is_slow = false;
   };
@@ -68,8 +69,8 @@ class SampleBoard {
   /// Sets the lag of each rank, and finds the slow ranks.
   void judge(Clock::time_point now);
   [[nodiscard]] static GpuUse combined(std::span<const GpuUse> gpus);
-  /// Returns the use of the rank's GPUs: its own report, or its part of its node's report. Returns
-  /// nullopt if there is no report.
+  /// Returns the use of the rank's GPUs: the rank's own report, or the GPUs of this rank in the
+  /// report of its node. Returns nullopt if there is no report.
   [[nodiscard]] std::optional<GpuUse> gpu_use_of(const Rank& rank) const;
   /// Returns the power of all GPUs that ranks have reported, each GPU once; nullopt if it is
   /// unknown.
@@ -88,8 +89,8 @@ class SampleBoard {
     std::int64_t step = 0;
     Clock::time_point when{};
   };
-  /// The step that half of the ranks had reached some seconds ago. It is old enough that every
-  /// report of that time has arrived.
+  /// The median step: half of the ranks had reached this step some seconds ago. By now all reports
+  /// of that time have arrived.
   std::optional<Reached> median_reached_;
   std::optional<Reached> median_next_;  ///< replaces median_reached_ once it is old enough
   bool ranks_json_has_news_ = false;    ///< a rank has reported since ranks.json was last taken

@@ -39,7 +39,7 @@ bool was_signalled(const ScriptAtExit& script) {
 /// Returns " at: COMMAND" with the command at which the script ended. Returns "" if this is the
 /// shell's `false`, which dlrun's own lines and Lmod's `module` execute after they have printed why
 /// they fail.
-std::string place_of(const ScriptAtExit& script) {
+std::string at_command(const ScriptAtExit& script) {
   return script.at == "false" ? "" : fmt::format(" at: {}", script.at);
 }
 
@@ -55,7 +55,7 @@ AttemptEnd end_by_script(const ScriptAtExit& script) {
   } else {
     end.code = std::max(script.code, 1);
     end.message = fmt::format("the job script ended with code {}{}; {}", script.code,
-                              place_of(script), kNotStarted);
+                              at_command(script), kNotStarted);
   }
   return end;
 }
@@ -106,8 +106,8 @@ std::string why_cancelled(std::string_view reason) {
 namespace {
 
 /// Returns the end of an attempt whose job Slurm ends. The end's message is the reason, without the
-/// place in the script. Returns nullopt if the job still runs, or if Slurm does not answer and the
-/// log has no reason.
+/// command at which the script was. Returns nullopt if the job still runs, or if Slurm does not
+/// answer and the log has no reason.
 std::optional<ScriptEnd> end_by_slurm(const ScriptAtExit& script) {
   const auto reason = last_reason(script.log);
   const bool is_requeued = script.facts && script.facts->restarts > script.restarts;

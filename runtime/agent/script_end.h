@@ -14,7 +14,8 @@ namespace dlrun::agent {
 /// Returns the cause that belongs to the reason ("TIME LIMIT") with which Slurm ends a step or a
 /// job. Returns kNone if a user cancelled the step or job, or if the reason is unknown.
 [[nodiscard]] Cause cause_of_cancel(std::string_view reason);
-/// Returns the reason as a sentence. An empty reason means that the job was cancelled.
+/// Returns the reason as a sentence. If the reason is empty, the sentence says that the job was
+/// cancelled.
 [[nodiscard]] std::string why_cancelled(std::string_view reason);
 
 /// The facts about a script that reached its EXIT trap, or whose step could not be launched.

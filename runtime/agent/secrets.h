@@ -1,6 +1,6 @@
 #pragma once
-// Reads secrets from the run's file directly into the environment of a program. The secrets of the
-// file are never in the environments of lead, srun and the agent themselves.
+// Reads secrets from the file RUN/secrets into the environment of a program. These secrets are
+// never in the environments of lead, srun and the rank's agent.
 
 #include <filesystem>
 #include <string>
@@ -12,11 +12,13 @@
 namespace dlrun::agent {
 
 /// Sets each of `names` in env from RUN/secrets (runtime/ENVIRONMENT.md), and hides its value in
-/// the log. If `run` is empty, there is no file. A name that is not in the file keeps its value in
-/// env. The file does not exist if the script was submitted by hand. Fails with kInvalid if one of
-/// the names is neither in the file nor in env, or if the file cannot be opened, is a link or no
-/// regular file, is larger than 8 MiB, belongs to another user, or is accessible to others. Fails
-/// with kIo if the file cannot be read. No message contains a value.
+/// the log. There is no file if `run` is empty, or if the script was submitted by hand. A name that
+/// is not in the file keeps its value in env. Fails with
+///  - kInvalid if one of the names is neither in the file nor in env,
+///  - kInvalid if the file cannot be opened, is a link or no regular file, is larger than 8 MiB,
+///    belongs to another user, or is accessible to others,
+///  - kIo if the file cannot be read.
+/// No message contains a value.
 [[nodiscard]] Result<> add_secrets(Env& env, const std::vector<std::string>& names,
                                    const std::filesystem::path& run);
 

@@ -163,7 +163,7 @@ class HelperSender {
   std::condition_variable changed_;
   bool has_notices_ = false, has_values_ = false;
   Clock::time_point next_sync_{};
-  std::optional<Clock::time_point> start_until_;  // set once the input has ended
+  std::optional<Clock::time_point> start_until_;  // limit of may_start(), once the input has ended
   std::thread thread_;                            // last, because it uses all other members
 };
 
@@ -193,8 +193,8 @@ void wait_for_children() {
   }
 }
 
-/// Puts the notice that lead's message contains into the queue. If the notice names a rank, adds
-/// the last lines that the rank printed.
+/// Puts the notice in lead's message into the queue. If the notice is about a rank, adds the last
+/// lines that this rank printed.
 void queue_notice(const std::filesystem::path& run, const nlohmann::ordered_json& message,
                   const NoticeTargets& targets, const std::function<void(std::string_view)>& say) {
   auto notice = Notice::of_json(message);

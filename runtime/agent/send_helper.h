@@ -1,8 +1,9 @@
 #pragma once
-// `dlrun-agent notify`, the helper process that sends for lead: the notices of one run (notify),
-// and the run's values to an MLflow server (track.mlflow). The helper writes each notice and each
-// value into the run's folder (common/notice_queue.h, common/mlflow.h) before it sends them. If the
-// helper cannot send them, another process can do so later. The helper ends soon after lead.
+// `dlrun-agent notify`, a helper process of lead. The helper sends the notices of one run (key
+// `notify`), and sends the run's values to an MLflow server (key `track.mlflow`). Before it sends
+// notices and values, the helper writes them into the run's folder (common/notice_queue.h,
+// common/mlflow.h). If the helper cannot send them, another process can do so later. The helper
+// ends soon after lead.
 
 #include <cstdint>
 #include <filesystem>
@@ -21,7 +22,7 @@ struct SendHelperOptions {
 
 /// Reads standard input to its end, one JSON object per line: first the targets (the webhook, the
 /// command and the MLflow server), and then notices and values. Lead (notifier.h) writes these
-/// lines. Sends the notices and values. say: prints a line for the user; any thread calls it.
+/// lines. Sends the notices and values. say: prints a line for the user; must be thread-safe.
 /// Returns the exit code, always 0.
 [[nodiscard]] int run_send_helper(const SendHelperOptions& options, const Env& env,
                                   const std::function<void(std::string_view)>& say);

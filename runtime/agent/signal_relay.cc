@@ -8,7 +8,7 @@ constexpr std::chrono::milliseconds kRepetitionTime{1000};
 
 }  // namespace
 
-bool SignalRelay::note(int signal, bool came_by_guard, Clock::time_point now) {
+bool SignalRelay::record(int signal, bool came_by_guard, Clock::time_point now) {
   (came_by_guard ? guard_signals_ : direct_signals_).insert(signal);
   const auto last = last_arrival_.find(signal);
   if (last != last_arrival_.end() && now < last->second + kRepetitionTime) return false;

@@ -20,12 +20,12 @@ class SignalRelay {
   /// reached all of them, even on an overloaded machine. 60 ms are not always enough.
   static constexpr std::chrono::milliseconds kTreeWait{200};
 
-  /// Notes a signal. Returns false if the same signal has come within the last second: the new one
-  /// is then a copy or a repetition.
-  [[nodiscard]] bool note(int signal, bool came_by_guard, Clock::time_point now);
+  /// Records a signal. Returns false if the same signal has come within the last second: the new
+  /// one is then a copy or a repetition.
+  [[nodiscard]] bool record(int signal, bool came_by_guard, Clock::time_point now);
   [[nodiscard]] bool has_come(int signal) const { return last_arrival_.contains(signal); }
   /// Returns true if the signal reached both the agent and its guard. The signal was then sent to
-  /// the whole tree, so the program has got it, too.
+  /// the whole tree, so the program has also got it.
   [[nodiscard]] bool reached_whole_tree(int signal) const {
     return direct_signals_.contains(signal) && guard_signals_.contains(signal);
   }

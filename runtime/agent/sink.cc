@@ -35,10 +35,10 @@ std::size_t piece_size(std::string_view bytes) {
 Sink::Sink(EventLoop& loop, int fd) : loop_(loop), fd_(fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
-  UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-  if (!own.is_open()) return;
+  UniqueFd duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!duplicate.is_open()) return;
   file_ =
-      std::make_unique<BackgroundFile>(std::move(own), fmt::format("descriptor {}", fd),
+      std::make_unique<BackgroundFile>(std::move(duplicate), fmt::format("descriptor {}", fd),
                                        kFileQueueLimitBytes, BackgroundFile::Content::kSharedText);
   watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) { file_->acknowledge(); });
 }

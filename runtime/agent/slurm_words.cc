@@ -23,10 +23,10 @@ bool take(std::string_view& text, std::string_view prefix) {
 /// Parses a list of tasks: "3,5-6" becomes {3, 5, 6}.
 std::optional<std::vector<int>> task_list(std::string_view text) {
   std::vector<int> tasks;
-  for (const auto part : split(text, ',')) {
-    const auto dash = part.find('-');
-    const auto first = parse_int(part.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
+  for (const auto range : split(text, ',')) {
+    const auto dash = range.find('-');
+    const auto first = parse_int(range.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : parse_int(range.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first ||
         *last - *first >= static_cast<std::int64_t>(kTasksLimit) || tasks.size() > kTasksLimit) {
       return std::nullopt;

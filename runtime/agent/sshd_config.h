@@ -23,10 +23,10 @@ struct SshdConfig {
   std::vector<std::string> left_out;
 };
 
-/// Returns the configuration. folder: absolute; holds host_key and user_key.pub. The user's own
-/// ~/.ssh/authorized_keys are accepted, too. env: the environment of the job's step; sessions get
-/// the variables for which goes_into_session() returns true. leaves_out_values_with_quotes: also
-/// leaves out values with quotes or backslashes, which sshd before 8.7 misreads.
+/// Returns the configuration. folder: absolute; holds host_key and user_key.pub. sshd also accepts
+/// the keys in the user's ~/.ssh/authorized_keys. env: the environment of the job's step; sessions
+/// get the variables for which goes_into_session() returns true. leaves_out_values_with_quotes:
+/// also leaves out values with quotes or backslashes, which sshd before 8.7 misreads.
 [[nodiscard]] SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env,
                                      bool leaves_out_values_with_quotes);
 

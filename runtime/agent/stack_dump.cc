@@ -17,6 +17,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kOutputLimitBytes = 1U << 20U;
+/// If less time is left, gdb does not dump the native stacks.
 constexpr std::chrono::milliseconds kLeastGdbTime{200};
 constexpr std::size_t kMapsLimitBytes = 16U << 20U;
 constexpr int kOpenFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND, for gdb
@@ -67,7 +68,7 @@ std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> 
 /// Commands of gdb that make a Python interpreter write the stacks of its threads into a file.
 struct PythonStackCommands {
   std::vector<std::string> save{};  ///< save the registers of the thread
-  /// The calls of the interpreter's functions. If a command fails, gdb must run none of the
+  /// Call functions in the process. If one of these commands fails, gdb must run none of the
   /// following ones: the thread would continue with wrong registers.
   std::vector<std::string> calls{};
   std::vector<std::string> restore{};  ///< restore the registers, also after a failure
@@ -76,7 +77,7 @@ struct PythonStackCommands {
 #if defined(__x86_64__)
 /// Appends a command that sets a register of the interrupted thread. A change of the stack pointer
 /// can make gdb select another frame if libc has no debug information; gdb then sets the copy of
-/// the register that belongs to that frame. So the command selects the innermost frame before.
+/// the register that belongs to that frame. Therefore the innermost frame is selected first.
 void add_register(std::vector<std::string>& commands, std::string_view name,
                   std::string_view value) {
   commands.emplace_back("select-frame 0");
@@ -117,7 +118,7 @@ PythonStackCommands python_stack_commands(const std::filesystem::path& scratch) 
     commands.save.push_back(fmt::format("set $old_{0}=${0}", name));
     add_register(commands.restore, name, fmt::format("$old_{}", name));
   }
-  // A function without a symbol must fail here, before any register changes.
+  // These commands fail if a function has no symbol. They come first: no register has changed yet.
   commands.calls = {"set $open=(long)&open", "set $dump=(long)&_Py_DumpTracebackThreads"};
   const std::string path = scratch.string();
   const std::size_t size = path.size() + 1;

@@ -1,6 +1,7 @@
 #pragma once
 // Dumps the stacks of a process with py-spy or gdb, if the node (or the image) has one of them.
-// Attaching stops the process for a moment. Use it only for programs that are about to be ended.
+// Attaching stops the process for a moment, so dump_stacks() is only for programs that are about to
+// be ended.
 
 #include <sys/types.h>
 
@@ -22,10 +23,10 @@ struct StackDump {
 };
 
 /// Dumps the stacks of pid. Prefers the Python frames of a Python program. These come from py-spy.
-/// Without py-spy, gdb makes the interpreter write them into the file `scratch`; this function
-/// removes it, and the script `scratch`.gdb beside it. Native frames come from gdb. `limit` is the
-/// time for py-spy, and again for gdb if py-spy shows no frames. Returns no frames if neither tool
-/// is installed, if the kernel forbids attaching, or if the time is too short.
+/// Without py-spy, gdb makes the interpreter write them into the file `scratch`. This function
+/// removes `scratch`, and the script `scratch`.gdb beside it. Native frames come from gdb. `limit`
+/// is the time for py-spy, and again for gdb if py-spy shows no frames. Returns no frames if
+/// neither tool is installed, if the kernel forbids attaching, or if the time is too short.
 [[nodiscard]] StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
                                     std::chrono::milliseconds limit);
 

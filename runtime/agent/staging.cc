@@ -33,11 +33,12 @@ constexpr std::chrono::hours kLongestUnpacking{24 * 30};
 
 /// The paths that belong to one item of stage.
 struct StagePlace {
-  fs::path base;  ///< the folder that $VARIABLE in StageItem::to names
-  fs::path target, note, lock, turn, part, old;
+  fs::path base;    ///< NodePath::base, the folder in the $VARIABLE of StageItem::to
+  fs::path target;  ///< the place itself
+  fs::path note, lock, turn, temporary, old;
 };
 
-StagePlace place_of(const NodePlace& place) {
+StagePlace place_of(const NodePath& place) {
   const auto beside = [&](const char* what) {
     return place.path.parent_path() / ("." + place.path.filename().string() + ".dlrun-" + what);
   };
@@ -55,9 +56,9 @@ bool exists_at(const fs::path& path) {
 /// made or could change one of them.
 Result<> make_own_folders(const StagePlace& place) {
   auto folder = place.base;
-  for (const auto& part : place.target.parent_path().lexically_relative(place.base)) {
-    if (part == ".") continue;
-    folder /= part;
+  for (const auto& name : place.target.parent_path().lexically_relative(place.base)) {
+    if (name == ".") continue;
+    folder /= name;
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
       return fail(Errc::kIo, "cannot create {}: {}", printable(folder.string()), errno_text(errno));
     struct stat info {};
@@ -83,7 +84,7 @@ Result<UniqueFd> open_lock(const fs::path& path) {
   return lock;
 }
 
-/// The description of staged data, which the note has as JSON.
+/// The content of the file .DIR.dlrun-note, which is JSON.
 struct StageNote {
   std::string source;  ///< result of digest_of() for the source
   std::string copy;    ///< result of digest_of() for the copy; empty: the copy is not complete
@@ -101,8 +102,8 @@ std::optional<StageNote> read_note(const fs::path& path) {
   return StageNote{json_read::text(*object, "source"), json_read::text(*object, "copy")};
 }
 
-/// Returns true if the path belongs to this user. In /tmp, another user could put data
-/// together with a note that matches them.
+/// Returns true if the path belongs to this user. In /tmp, another user could create false data and
+/// a note that matches them.
 bool belongs_to_us(const fs::path& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
@@ -122,16 +123,16 @@ StagedCopy staged_copy_of(const StagePlace& place) {
   return {place.lock.string(), place.note.string(), text ? sha256_of_text(*text) : ""};
 }
 
-/// Copies a folder's contents, or one file, to `part`.
-Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& part) {
+/// Copies a folder's contents, or one file, to `temporary`.
+Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& temporary) {
   const auto never = [] { return false; };
   std::error_code error;
   const bool is_folder = fs::is_directory(from, error);
-  if (is_folder && ::mkdir(part.c_str(), 0700) != 0)
-    return fail(Errc::kIo, "{}: {}", printable(part.string()), errno_text(errno));
+  if (is_folder && ::mkdir(temporary.c_str(), 0700) != 0)
+    return fail(Errc::kIo, "{}: {}", printable(temporary.string()), errno_text(errno));
   for (const auto& entry : tree.entries) {
     const auto source = entry.path.empty() ? from : from / entry.path;
-    const auto target = entry.path.empty() ? part : part / entry.path;
+    const auto target = entry.path.empty() ? temporary : temporary / entry.path;
     switch (entry.kind) {
       case TreeEntry::Kind::kFolder:
         if (::mkdir(target.c_str(), entry.mode | 0700U) != 0)
@@ -158,14 +159,14 @@ Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& p
   return {};
 }
 
-/// Unpacks an archive into the folder `part` with the node's tar. tar itself removes the first '/'
-/// of names and refuses names with "..".
-Result<> unpack(const fs::path& archive, const fs::path& part, const Env& env) {
-  if (::mkdir(part.c_str(), 0700) != 0)
-    return fail(Errc::kIo, "{}: {}", printable(part.string()), errno_text(errno));
+/// Unpacks an archive into the folder `temporary` with the node's tar. tar itself removes the first
+/// '/' of names and refuses names with "..".
+Result<> unpack(const fs::path& archive, const fs::path& temporary, const Env& env) {
+  if (::mkdir(temporary.c_str(), 0700) != 0)
+    return fail(Errc::kIo, "{}: {}", printable(temporary.string()), errno_text(errno));
   Command command;
-  command.argv = {"tar",         "--extract",   "--file",          archive.string(),
-                  "--directory", part.string(), "--no-same-owner", "--no-same-permissions"};
+  command.argv = {"tar",         "--extract",        "--file",          archive.string(),
+                  "--directory", temporary.string(), "--no-same-owner", "--no-same-permissions"};
   command.env = env;
   command.timeout = kLongestUnpacking;
   // TAR_OPTIONS could switch tar's protections off.
@@ -179,9 +180,9 @@ Result<> unpack(const fs::path& archive, const fs::path& part, const Env& env) {
     const auto last = words.substr(words.rfind('\n', words.size()) + 1);
     return fail(Errc::kInvalid, "tar cannot unpack {} (code {}): {}; {} MiB are free on the node",
                 printable(archive.string()), done->exit_code, printable(last.substr(0, 512)),
-                free_bytes(part.parent_path()) >> 20);
+                free_bytes(temporary.parent_path()) >> 20);
   }
-  DLRUN_TRY_ASSIGN(const auto tree, list_tree(part));
+  DLRUN_TRY_ASSIGN(const auto tree, list_tree(temporary));
   for (const auto& entry : tree.entries) {
     if (entry.kind == TreeEntry::Kind::kLink && !link_stays_inside(entry.path, entry.link))
       return fail(Errc::kInvalid, "the archive {} has a link that leaves its folder: {} -> {}",
@@ -215,8 +216,8 @@ Result<> rename_to(const fs::path& from, const fs::path& to) {
               printable(to.string()), errno_text(errno));
 }
 
-/// Locks a broadcast file, so that other runs do not take it for a leftover, and removes the file
-/// at the end of its scope, used or not.
+/// Locks a broadcast file, so that other runs do not take it for a leftover. The destructor removes
+/// the file, used or not.
 class BroadcastCopy {
  public:
   explicit BroadcastCopy(const std::string& path) : path_(path) {
@@ -256,7 +257,7 @@ class BroadcastCopy {
 };
 
 /// Removes from the folder the broadcast files that no run will use any more.
-void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options) {
+void remove_leftover_broadcasts(const fs::path& folder, const StageOptions& options) {
   remove_leftovers(
       folder,
       [&](std::string_view name) {
@@ -272,7 +273,7 @@ void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options)
 
 /// Removes from the folder the temporary copies whose writers were killed. A living writer holds
 /// the lock of its place.
-void remove_lost_parts(const fs::path& folder) {
+void remove_leftover_copies(const fs::path& folder) {
   constexpr std::string_view kPart = ".dlrun-part", kLock = ".dlrun-lock";
   std::error_code error;
   fs::directory_iterator entries(folder, error);
@@ -290,44 +291,44 @@ void remove_lost_parts(const fs::path& folder) {
 }
 
 /// Removes files that killed processes have left behind: temporary copies beside the place, and
-/// broadcast files in the node's folder. Removes nothing on a shared file system: many mounts of
+/// broadcast files in the folder `base`. Removes nothing on a shared file system: many mounts of
 /// network file systems do not pass flock on to other hosts, so a copy that another host still
 /// writes would look like a leftover.
-void remove_lost_files(const StagePlace& place, const StageOptions& options) {
+void remove_leftover_files(const StagePlace& place, const StageOptions& options) {
   const auto beside = place.target.parent_path();
-  if (!options.is_shared(place.base)) remove_lost_broadcasts(place.base, options);
-  if (!options.is_shared(beside)) remove_lost_parts(beside);
+  if (!options.is_shared(place.base)) remove_leftover_broadcasts(place.base, options);
+  if (!options.is_shared(beside)) remove_leftover_copies(beside);
 }
 
-/// Moves a broadcast file to `part`, or copies it if it cannot be moved. Gives it the time and the
-/// mode of the source.
+/// Moves a broadcast file to `temporary`, or copies it if it cannot be moved. Gives it the time and
+/// the mode of the source.
 Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
-                        const fs::path& part) {
+                        const fs::path& temporary) {
   DLRUN_TRY_ASSIGN(const auto tree, list_tree(broadcast));
   auto entry = tree.entries.front();
   entry.mode = source.mode;
-  if (::rename(broadcast.c_str(), part.c_str()) != 0)  // for example, on another file system
-    DLRUN_TRY(copy_entry(broadcast, part, entry, false, [] { return false; }));
-  return set_time_and_mode(part, source);
+  if (::rename(broadcast.c_str(), temporary.c_str()) != 0)  // for example, on another file system
+    DLRUN_TRY(copy_entry(broadcast, temporary, entry, false, [] { return false; }));
+  return set_time_and_mode(temporary, source);
 }
 
 /// Lists the new copy. Fails with kRefused if the source no longer has this digest, and with kIo if
 /// the copy is not complete.
 Result<FileTree> list_and_check_copy(const StageItem& item, const fs::path& from,
                                      const FileTree& source, const std::string& digest,
-                                     const fs::path& part) {
+                                     const fs::path& temporary) {
   const auto again = list_tree(from);
   if (!again || digest_of(*again) != digest)
     return fail(Errc::kRefused, "the source changed while it was copied; start the run again");
-  DLRUN_TRY_ASSIGN(auto copy, list_tree(part));
+  DLRUN_TRY_ASSIGN(auto copy, list_tree(temporary));
   const bool is_complete = copy.entries.size() == source.entries.size() &&
-                           copy.files == source.files && copy.bytes == source.bytes;
+                           copy.file_count == source.file_count && copy.bytes == source.bytes;
   if (!item.unpack && !is_complete)  // the sizes in an archive are not known
     return fail(Errc::kIo,
                 "the copy has {} files, folders and links with {} bytes, but the source has {} "
                 "with {} bytes: another process has changed {}; start the run again",
                 copy.entries.size(), copy.bytes, source.entries.size(), source.bytes,
-                printable(part.string()));
+                printable(temporary.string()));
   return copy;
 }
 
@@ -344,23 +345,24 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
         printable(place.target.string()));
   // From here on the data count as incomplete.
   DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, ""}.text()));
-  DLRUN_TRY(remove_tree(place.part));
+  DLRUN_TRY(remove_tree(place.temporary));
   DLRUN_TRY(remove_tree(place.old));
   if (!item.unpack) DLRUN_TRY(check_space(place.target.parent_path(), source.bytes));
   const BroadcastCopy broadcast(item.broadcast_copy);
   const bool is_broadcast = broadcast.is_copy_of(source);
   const auto made =
-      item.unpack    ? unpack(is_broadcast ? fs::path(item.broadcast_copy) : from, place.part, env)
-      : is_broadcast ? take_broadcast(item.broadcast_copy, source.entries.front(), place.part)
-                     : copy_tree(from, source, place.part);
-  const auto copy =
-      made.and_then([&] { return list_and_check_copy(item, from, source, digest, place.part); });
+      item.unpack
+          ? unpack(is_broadcast ? fs::path(item.broadcast_copy) : from, place.temporary, env)
+      : is_broadcast ? take_broadcast(item.broadcast_copy, source.entries.front(), place.temporary)
+                     : copy_tree(from, source, place.temporary);
+  const auto copy = made.and_then(
+      [&] { return list_and_check_copy(item, from, source, digest, place.temporary); });
   if (!copy) {
-    std::ignore = remove_tree(place.part);
+    std::ignore = remove_tree(place.temporary);
     return tl::unexpected<Error>(copy.error());
   }
   if (exists_at(place.target)) DLRUN_TRY(rename_to(place.target, place.old));
-  DLRUN_TRY(rename_to(place.part, place.target));
+  DLRUN_TRY(rename_to(place.temporary, place.target));
   DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, digest_of(*copy)}.text()));
   return remove_tree(place.old);
 }
@@ -393,7 +395,7 @@ Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std:
         report.held.push_back(staged_copy_of(place));
         return std::nullopt;
       }
-      // The run that held the lock may have copied the data and just finished, so look again.
+      // The run that held the lock may have ended by now, so try again to lock the place.
       if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
       return fail(Errc::kRefused,
                   "another run on this node uses {} with other data; choose another place",
@@ -420,7 +422,7 @@ Result<> lock_and_stage(const StageItem& item, const StagePlace& place, const En
   if (!lock) return {};
   if (!is_staged(place, digest)) {
     DLRUN_TRY(stage_anew(item, from, source, place, env));
-    report.files += source.files;
+    report.file_count += source.file_count;
     report.bytes += source.bytes;
   }
   report.held.push_back(staged_copy_of(place));
@@ -430,14 +432,14 @@ Result<> lock_and_stage(const StageItem& item, const StagePlace& place, const En
 Result<> stage_one(const StageItem& item, const StageOptions& options, const Env& env,
                    CopyReport& report) {
   const BroadcastCopy removed_at_end(item.broadcast_copy);  // even if nothing uses the copy
-  DLRUN_TRY_ASSIGN(const auto node, node_place(item.to, env));
+  DLRUN_TRY_ASSIGN(const auto node, node_path(item.to, env));
   if (options.nnodes > 1 && options.is_shared(node.base))
     return fail(Errc::kInvalid,
                 "'{}': the folder {} is on a file system that all nodes share, not on this node",
                 printable(item.to), printable(node.base.string()));
   const auto place = place_of(node);
   DLRUN_TRY(make_own_folders(place));
-  remove_lost_files(place, options);
+  remove_leftover_files(place, options);
   return lock_and_stage(item, place, env, report);
 }
 
@@ -455,14 +457,14 @@ CopyReport stage_data(const StageOptions& options, const Env& env) {
   return report;
 }
 
-Result<UniqueFd> hold_staged(const StagedCopy& held) {
-  DLRUN_TRY_ASSIGN(auto lock, open_lock(held.lock));
+Result<UniqueFd> hold_staged(const StagedCopy& copy) {
+  DLRUN_TRY_ASSIGN(auto lock, open_lock(copy.lock));
   if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0)
-    return fail(Errc::kUnavailable, "another run locks {}", printable(held.lock));
-  const auto text = read_untrusted(held.note, kNoteLimitBytes, Links::kRefuse);
-  if (!text || sha256_of_text(*text) != held.hash)
+    return fail(Errc::kUnavailable, "another run locks {}", printable(copy.lock));
+  const auto text = read_untrusted(copy.note, kNoteLimitBytes, Links::kRefuse);
+  if (!text || sha256_of_text(*text) != copy.hash)
     return fail(Errc::kRefused, "another run has changed or removed the data that {} describes",
-                printable(held.note));
+                printable(copy.note));
   return lock;
 }
 

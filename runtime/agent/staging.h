@@ -3,15 +3,17 @@
 // item is the path on the node at which the programs find the data (StageItem::to).
 //
 // Data are copied into a temporary folder beside their place and then renamed, so that a program
-// never sees a part of them. These names beside the place DIR belong to dlrun:
+// never sees incomplete data. These names beside the place DIR belong to dlrun:
 //   .DIR.dlrun-note   a hash of the names, sizes and times of the source, and one of the copy. If
 //                     source and copy still have these hashes, a later attempt uses the copy.
 //   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
 //   .DIR.dlrun-turn   is locked by a process while it checks whether it must copy
 //   .DIR.dlrun-part   the temporary copy
 //   .DIR.dlrun-old    the older data, until the new data are in their place
-// Lead adds files .dlrun-sbcast-XXXXXXXXXXXXXXXX (file_broadcast.h).
-// Everything below the node's folder must belong to this user, because /tmp is open to all users.
+//
+// The place is below a folder of the node, such as $TMPDIR. Lead puts broadcast files into this
+// folder, with the names .dlrun-sbcast-XXXXXXXXXXXXXXXX (file_broadcast.h). Below this folder,
+// which may be /tmp, dlrun uses no folders and files of other users.
 
 #include <chrono>
 #include <filesystem>
@@ -48,11 +50,12 @@ struct StageOptions {
 /// with the error in the report.
 [[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);
 
-/// Locks staged data against changes by other runs until the descriptor is closed. Fails with
+/// Locks staged data against changes by other runs until the returned descriptor is closed. Fails
+/// with
 ///  - kUnavailable while another run checks or copies the data,
-///  - kRefused if another run has changed the data since the report,
+///  - kRefused if another run has changed the data since stage_data() reported them,
 ///  - kRefused if the lock file is not a regular file of this user,
 ///  - kIo if the lock file cannot be opened.
-[[nodiscard]] Result<UniqueFd> hold_staged(const StagedCopy& held);
+[[nodiscard]] Result<UniqueFd> hold_staged(const StagedCopy& copy);
 
 }  // namespace dlrun::agent

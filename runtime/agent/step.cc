@@ -125,7 +125,7 @@ class LocalStep final : public Step {
  public:
   explicit LocalStep(const StepContext& context) : context_(context) {}
 
-  Result<> start(const std::vector<std::string>& argv, Env env, int ranks) {
+  Result<> start(const std::vector<std::string>& argv, Env env, int rank_count) {
     auto out = make_output_pipe();
     auto err = make_output_pipe();
     if (!out) return tl::unexpected<Error>(std::move(out.error()));
@@ -137,8 +137,8 @@ class LocalStep final : public Step {
         {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_*", "SLURM_STEPID",
          "SLURM_GTIDS", "SLURM_LAUNCH_NODE_IPADDR", "PMI_*", "PMIX_*", "OMPI_COMM_WORLD_*"},
         {});
-    const auto count = std::to_string(ranks);
-    for (int rank = 0; rank < ranks; ++rank) {
+    const auto count = std::to_string(rank_count);
+    for (int rank = 0; rank < rank_count; ++rank) {
       const auto number = std::to_string(rank);
       for (const auto* name : {"DLRUN_RANK", "DLRUN_LOCAL_RANK"}) env.set(name, number);
       for (const auto* name : {"DLRUN_WORLD_SIZE", "DLRUN_LOCAL_WORLD_SIZE"}) env.set(name, count);
@@ -221,7 +221,7 @@ class LocalStep final : public Step {
   std::map<pid_t, int> ranks_;  ///< ranks of the running agents, by process id
   std::unique_ptr<Pump> out_;
   std::unique_ptr<Pump> err_;
-  int code_ = 0;
+  int code_ = 0;  ///< exit code of the first agent that failed
   bool is_over_ = false;
 };
 
@@ -236,9 +236,9 @@ Result<std::unique_ptr<Step>> start_srun(const StepContext& context,
 
 Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                           const std::vector<std::string>& argv, const Env& env,
-                                          int ranks) {
+                                          int rank_count) {
   auto step = std::make_unique<LocalStep>(context);
-  DLRUN_TRY(step->start(argv, env, ranks));
+  DLRUN_TRY(step->start(argv, env, rank_count));
   return step;
 }
 

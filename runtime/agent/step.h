@@ -1,7 +1,7 @@
 #pragma once
-// A step starts the agents of one attempt's ranks, and reports how they end. srun starts the
-// agents, or, for a run on this machine, lead starts them as its child processes. Runs in the
-// thread of lead's event loop.
+// A step starts the agents of one attempt's ranks, and reports how the agents end. There are two
+// kinds: a step of Slurm starts the agents through srun; a local step, for a run on this machine,
+// starts them as child processes of lead. Runs in the thread of lead's event loop.
 
 #include <sys/types.h>
 
@@ -27,7 +27,7 @@ class StepHandler {
   /// Called when the end of a task is known. host is empty for a local step. code: 128 + signal if
   /// a signal ended the task; signal: 0 if the task exited.
   virtual void on_task_end(int rank, std::string_view host, int code, int signal) = 0;
-  /// Called when Slurm ends the step and names a reason: "TIME LIMIT", "PREEMPTION".
+  /// Called when Slurm ends the step and gives a reason: "TIME LIMIT", "PREEMPTION".
   virtual void on_cancel_reason(std::string_view reason) = 0;
   /// Called when Slurm reports an out-of-memory kill in the step.
   virtual void on_out_of_memory() = 0;
@@ -35,8 +35,9 @@ class StepHandler {
   virtual void on_launch_failure(std::string_view node, std::string_view why) = 0;
   /// Called when srun reports that nodes of the step have failed. nodes is a node list.
   virtual void on_node_failure(std::string_view nodes) = 0;
-  /// Called with each line without a mark. No rank's program printed it: it is a message of Slurm
-  /// or, for example, an error of the container tool.
+  /// Called with each line of srun's standard error that has no mark (text_marks.h). No rank's
+  /// program printed such a line: it is a message of Slurm or, for example, an error of the
+  /// container tool.
   virtual void on_unmarked_line(std::string_view line) = 0;
   /// Called when a signal has ended srun although stop() was not called.
   virtual void on_srun_killed(int signal) = 0;
@@ -78,13 +79,13 @@ struct StepContext {
                                                        const std::vector<std::string>& argv,
                                                        const Env& env);
 
-/// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env. Each copy also gets
-/// its rank and the number of ranks, in DLRUN_RANK, DLRUN_WORLD_SIZE and similar variables. Removes
-/// the variables of an outer Slurm step or MPI job from env. Fails as make_output_pipe() and
-/// start_program() do, and with kIo if /dev/null cannot be opened; the copies that were started are
-/// then killed.
+/// Starts rank_count copies of argv (a `dlrun-agent rank` command line) with env. Each copy also
+/// gets its rank and the number of ranks, in DLRUN_RANK, DLRUN_WORLD_SIZE and similar variables.
+/// Removes the variables of an outer Slurm step or MPI job from env. Fails as make_output_pipe()
+/// and start_program() do, and with kIo if /dev/null cannot be opened; the copies that were started
+/// are then killed.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                                         const std::vector<std::string>& argv,
-                                                        const Env& env, int ranks);
+                                                        const Env& env, int rank_count);
 
 }  // namespace dlrun::agent

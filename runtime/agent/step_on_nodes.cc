@@ -68,11 +68,11 @@ constexpr std::array kFlagOptions{
     std::string_view("no-container-entrypoint"),
 };
 constexpr std::string_view kShortFlags = "EHhIjKklOQqsuVvXZ";
-constexpr std::string_view kShortWithOptionalValue = "IKks";  // a value is in the same argument
+constexpr std::string_view kShortWithOptionalValue = "IKks";  // with the value in the same argument
 
 /// One option on srun's command line.
 struct StepOption {
-  /// Name without dashes. If one argument has several short options, the name of the last one.
+  /// Name without dashes. If one argument has several short options, the letter of the last one.
   std::string name{};
   std::optional<std::string> value{};
   std::size_t argument_count = 1;  ///< 2 if the value is a separate argument
@@ -134,13 +134,13 @@ bool is_replaced(const StepOption& option) {
 
 std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text) {
   std::vector<int> tasks;
-  for (const auto part : split(text, ',')) {
-    const auto bracket = part.find("(x");
-    const auto count = parse_int(part.substr(0, bracket));
+  for (const auto group : split(text, ',')) {
+    const auto bracket = group.find("(x");
+    const auto count = parse_int(group.substr(0, bracket));
     std::optional<std::int64_t> times = 1;
     if (bracket != std::string_view::npos) {
-      if (!part.ends_with(')')) return std::nullopt;
-      times = parse_int(part.substr(bracket + 2, part.size() - bracket - 3));
+      if (!group.ends_with(')')) return std::nullopt;
+      times = parse_int(group.substr(bracket + 2, group.size() - bracket - 3));
     }
     if (!count || !times || *count < 1 || *count > kStepTasksLimit || *times < 1 ||
         *times > kStepTasksLimit ||
@@ -154,7 +154,7 @@ std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text) {
 
 std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, const JobLayout& job,
                                        const std::vector<std::string>& kept) {
-  std::vector<std::string> step{argv.front()};
+  std::vector<std::string> command{argv.front()};
   auto per_node = job.ntasks_per_node;
   bool has_ntasks_per_node = false;
   std::size_t at = 1;
@@ -171,7 +171,7 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
       }
     }
     for (; at < next; ++at) {
-      if (!is_replaced(option)) step.push_back(argv[at]);
+      if (!is_replaced(option)) command.push_back(argv[at]);
     }
   }
   std::size_t tasks = 0;
@@ -185,10 +185,10 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
   }
   for (auto& word : {fmt::format("--nodes={}", kept.size()), fmt::format("--ntasks={}", tasks),
                      fmt::format("--nodelist={}", compress_hostlist(kept))}) {
-    step.push_back(word);
+    command.push_back(word);
   }
-  step.insert(step.end(), argv.begin() + static_cast<std::ptrdiff_t>(at), argv.end());
-  return step;
+  command.insert(command.end(), argv.begin() + static_cast<std::ptrdiff_t>(at), argv.end());
+  return command;
 }
 
 }  // namespace dlrun::agent

@@ -33,8 +33,8 @@ constexpr milliseconds kCompareEvery{3000};
 /// Added to kCompareEvery for each other point. It limits the load of a large sweep on the file
 /// system.
 constexpr milliseconds kPausePerPoint{20};
-/// The longest time to write the last reports at the end. The leads of other points compare their
-/// results with these reports, too.
+/// The longest time for which ~StopEarly() waits until the last reports are written. The leads of
+/// other points need these reports.
 constexpr milliseconds kLastWriteLimit{1000};
 
 [[nodiscard]] double median(std::vector<double> values) {

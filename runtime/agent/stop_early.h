@@ -2,8 +2,8 @@
 // sweep.stop_early: ends a point of a sweep if the results of this point are worse than those
 // of other points.
 //
-// The lead of each point writes the best values so far of its point to `reports.jsonl` in the
-// point's run directory, and reads the files of the other points. No process watches the whole
+// The lead of each point keeps the best values of its point in the file `reports.jsonl` of the
+// point's run directory, and reads these files of the other points. No process watches the whole
 // sweep.
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace dlrun::agent {
 struct StopRule {
   std::string metric{};  ///< the name of a number in the program's reports; empty: no rule
   bool is_smaller_better = true;
-  std::int64_t after = 1;  ///< no point ends before this epoch (or step, if it reports no epoch)
+  std::int64_t after = 1;  ///< no point ends before this epoch or step, see MetricReport::at
 };
 
 /// Parses a rule such as "min:loss" or "max:accuracy". Fails with kUsage.
@@ -36,7 +36,7 @@ struct MetricReport {
   double value = 0;
   bool is_at_step = false;  ///< `at` is a step, not an epoch
 };
-/// The best value of a point up to an epoch or step, among the reports that add_report() has added.
+/// The best value that a point has reported up to an epoch or step.
 struct BestSoFar {
   std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
   double value = 0;
@@ -49,14 +49,15 @@ struct BestSoFar {
 using Trajectory = std::vector<BestSoFar>;
 
 /// Returns the epoch of a report, or its step if the report has no epoch, together with the
-/// metric's value. Returns nullopt if the epoch and the step, or the value, are missing, if the
-/// epoch or step is negative, or if the value is not finite.
+/// metric's value. Returns nullopt if the report has neither an epoch nor a step, or has no value
+/// of the metric. Also returns nullopt if the epoch or step is negative, or if the value is not
+/// finite.
 [[nodiscard]] std::optional<MetricReport> read_report(const StopRule& rule,
                                                       const nlohmann::ordered_json& body);
 
-/// Adds an entry for a report to a trajectory, so that the trajectory stays short: if its newest
-/// entry is at epoch (or step) N, skips reports from before N + max(1, N / 100). The best value of
-/// the skipped reports counts in the next entry. Returns true if an entry was added.
+/// Adds an entry for a report to a trajectory. Keeps the trajectory short: if its newest entry is
+/// at epoch (or step) N, skips reports from before N + max(1, N / 100). The best value of the
+/// skipped reports counts in the next entry. Returns true if an entry was added.
 bool add_report(const StopRule& rule, Trajectory& trajectory, const MetricReport& report);
 
 /// The least number of other points with which a point is compared.

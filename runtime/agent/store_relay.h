@@ -58,7 +58,7 @@ class StoreRelay {
   std::string in_;
   std::string out_;
   std::uint64_t next_id_ = 1;
-  std::optional<std::uint64_t> awaited_;  ///< the request that lead has not answered yet
+  std::optional<std::uint64_t> awaited_;  ///< id of the request that lead has not answered yet
 };
 
 }  // namespace dlrun::agent

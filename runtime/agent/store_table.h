@@ -35,10 +35,10 @@ class StoreTable {
   /// this size.
   static constexpr std::size_t kTotalLimitBytes = 256U << 20U;
 
-  /// Sets a key, whose value cannot change any more. Putting an equal value again succeeds. Values
-  /// are opaque text (hex on the wire). Returns the answers to the ranks that waited for the key,
-  /// then the answer to this request: kRefused for another value and if the table is full, kInvalid
-  /// for an empty or too long key.
+  /// Sets the value of a key. The value cannot change afterwards; putting an equal value again
+  /// succeeds. Values are opaque text (hex on the wire). Returns the answers to the ranks that
+  /// waited for the key, then the answer to this request: kRefused for another value and if the
+  /// table is full, kInvalid for an empty or too long key.
   [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key,
                                         std::string_view value);
 
@@ -51,7 +51,7 @@ class StoreTable {
   /// Returns kTimeout answers for the requests whose waiting time has expired. The message contains
   /// the key and the waiting time.
   [[nodiscard]] std::vector<Answer> expire(Clock::time_point now);
-  /// Returns when expire() is to be called next; nullopt if no request waits.
+  /// Returns the time at which expire() is to be called next; nullopt if no request waits.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
   /// Removes the waiting requests of a rank that is gone.

@@ -44,8 +44,8 @@ std::vector<std::string> names_in(const fs::path& folder, std::string_view suffi
   return names;
 }
 
-/// Returns the packages of an environment. Reads the folders directly, because conda and pip would
-/// take seconds of processor time.
+/// Returns the packages of a conda or virtual environment. Reads the folders directly, because
+/// conda and pip would take seconds of processor time.
 Json packages_of(const fs::path& prefix, bool is_conda) {
   std::vector<std::string> names;
   if (is_conda) names = names_in(prefix / "conda-meta", ".json");

@@ -21,9 +21,9 @@ struct Field {
   Needs needs{};
 };
 
-std::string addresses(const TemplateValues& f) {
+std::string addresses(const TemplateValues& values) {
   std::string text;
-  for (const auto& member : f.addresses) text += (text.empty() ? "" : ",") + member.text();
+  for (const auto& address : values.addresses) text += (text.empty() ? "" : ",") + address.text();
   return text;
 }
 
@@ -38,41 +38,51 @@ std::string run_id_of(const std::filesystem::path& run) {
 }
 
 constexpr std::array kTemplateFields{
-    Field{"rank", [](const TemplateValues& f) { return std::to_string(f.world.rank); }},
-    Field{"world_size", [](const TemplateValues& f) { return std::to_string(f.world.size); }},
-    Field{"local_rank", [](const TemplateValues& f) { return std::to_string(f.world.local_rank); }},
+    Field{"rank", [](const TemplateValues& values) { return std::to_string(values.world.rank); }},
+    Field{"world_size",
+          [](const TemplateValues& values) { return std::to_string(values.world.size); }},
+    Field{"local_rank",
+          [](const TemplateValues& values) { return std::to_string(values.world.local_rank); }},
     Field{"local_world_size",
-          [](const TemplateValues& f) { return std::to_string(f.world.local_size); }},
-    Field{"node_rank", [](const TemplateValues& f) { return std::to_string(f.world.node_rank); }},
-    Field{"nnodes", [](const TemplateValues& f) { return std::to_string(f.world.nnodes); }},
-    Field{"addr", [](const TemplateValues& f) { return f.addr; }},
-    Field{"master_addr", [](const TemplateValues& f) { return f.master_addr; }},
-    Field{"master_port", [](const TemplateValues& f) { return std::to_string(f.master_port); }},
+          [](const TemplateValues& values) { return std::to_string(values.world.local_size); }},
+    Field{"node_rank",
+          [](const TemplateValues& values) { return std::to_string(values.world.node_rank); }},
+    Field{"nnodes",
+          [](const TemplateValues& values) { return std::to_string(values.world.nnodes); }},
+    Field{"addr", [](const TemplateValues& values) { return values.addr; }},
+    Field{"master_addr", [](const TemplateValues& values) { return values.master_addr; }},
+    Field{"master_port",
+          [](const TemplateValues& values) { return std::to_string(values.master_port); }},
     Field{"master",
-          [](const TemplateValues& f) {
-            return Endpoint{f.master_addr, static_cast<std::uint16_t>(f.master_port)}.text();
+          [](const TemplateValues& values) {
+            return Endpoint{values.master_addr, static_cast<std::uint16_t>(values.master_port)}
+                .text();
           }},
-    Field{"port", [](const TemplateValues& f) { return std::to_string(f.port); }, {.port = true}},
+    Field{"port",
+          [](const TemplateValues& values) { return std::to_string(values.port); },
+          {.port = true}},
     Field{"nproc_per_node",
-          [](const TemplateValues& f) { return std::to_string(f.nproc_per_node); }},
+          [](const TemplateValues& values) { return std::to_string(values.nproc_per_node); }},
     Field{"addresses", addresses, {.port = true, .addresses = true}},
     Field{"role",
-          [](const TemplateValues& f) {
-            return std::string(f.roles.of(f.world.rank, f.world.size).name);
+          [](const TemplateValues& values) {
+            return std::string(values.roles.of(values.world.rank, values.world.size).name);
           },
           {.roles = true}},
     Field{"role_index",
-          [](const TemplateValues& f) {
-            return std::to_string(f.roles.of(f.world.rank, f.world.size).index);
+          [](const TemplateValues& values) {
+            return std::to_string(values.roles.of(values.world.rank, values.world.size).index);
           },
           {.roles = true}},
     Field{"tf_config",
-          [](const TemplateValues& f) { return tf_config(f.roles, f.addresses, f.world.rank); },
+          [](const TemplateValues& values) {
+            return tf_config(values.roles, values.addresses, values.world.rank);
+          },
           {.port = true, .addresses = true, .roles = true}},
-    Field{"run", [](const TemplateValues& f) { return f.run; }},
-    Field{"run_id", [](const TemplateValues& f) { return run_id_of(f.run); }},
-    Field{"attempt", [](const TemplateValues& f) { return std::to_string(f.attempt); }},
-    Field{"job", [](const TemplateValues& f) { return f.job; }},
+    Field{"run", [](const TemplateValues& values) { return values.run; }},
+    Field{"run_id", [](const TemplateValues& values) { return run_id_of(values.run); }},
+    Field{"attempt", [](const TemplateValues& values) { return std::to_string(values.attempt); }},
+    Field{"job", [](const TemplateValues& values) { return values.job; }},
 };
 
 const Field* find_field(std::string_view name) {
@@ -82,7 +92,7 @@ const Field* find_field(std::string_view name) {
 }
 
 /// Splits text: calls literal(piece) for plain text and field(row) for each {name}. Fails with
-/// kUsage for an unknown field and for an unmatched brace.
+/// kUsage for an unknown field and for an unpaired brace.
 template <typename OnLiteral, typename OnField>
 Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
   for (std::size_t at = 0; at < text.size();) {
@@ -96,10 +106,9 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
     }
     const auto close = text[brace] == '{' ? text.find('}', brace) : std::string_view::npos;
     if (close == std::string_view::npos) {
-      return fail(
-          Errc::kUsage,
-          "'{}' has at byte {} a brace without its partner; a literal brace is written twice",
-          printable(text), brace + 1);
+      return fail(Errc::kUsage,
+                  "'{}' has an unpaired brace at byte {}; write a literal brace twice",
+                  printable(text), brace + 1);
     }
     const auto name = text.substr(brace + 1, close - brace - 1);
     const auto* row = find_field(name);
@@ -157,7 +166,7 @@ Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {
   const auto name = argument.substr(0, equals);
   if (!is_variable_name(name)) {
     return fail(Errc::kUsage,
-                "--env '{}': '{}' cannot name a variable; expected letters, digits and "
+                "--env '{}': '{}' is not a valid name of a variable; expected letters, digits and "
                 "'_', and no digit at the beginning",
                 printable(argument), printable(name));
   }

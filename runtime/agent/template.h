@@ -31,13 +31,13 @@ struct TemplateValues {
   // No field of a template has these values; the agent sets variables from them.
   std::string component{};  ///< the component of this rank; empty: the job has one program
   /// The components of the job that have joined.
-  std::vector<ComponentPlace> components{};
+  std::vector<ComponentAddress> components{};
 };
 
 /// A text with fields in braces, checked by parse().
 class Template {
  public:
-  /// Fails with kUsage for an unknown field and for an unmatched brace.
+  /// Fails with kUsage for an unknown field and for an unpaired brace.
   [[nodiscard]] static Result<Template> parse(std::string_view text);
 
   [[nodiscard]] const std::string& text() const { return text_; }

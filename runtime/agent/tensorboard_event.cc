@@ -6,7 +6,8 @@
 namespace dlrun::agent {
 namespace {
 
-// Numbers of the fields in event.proto and summary.proto; kSessionStart is a value of the status.
+// Numbers of the fields in event.proto and summary.proto; kSessionStart is a value of the field
+// kSessionStatus.
 constexpr std::uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 constexpr std::uint32_t kSummaryValue = 1, kValueTag = 1, kValueSimple = 2;
 constexpr std::uint32_t kSessionStatus = 1, kSessionStart = 1;

@@ -24,7 +24,7 @@ namespace dlrun::agent {
 
 /// The source of the program's values.
 enum class ValueSource {
-  kReports,      ///< the reports of progress of rank 0
+  kReports,      ///< the progress reports of rank 0
   kMetricsFile,  ///< metrics.jsonl, which has more values than the reports of dlrun's trainer
 };
 
@@ -47,7 +47,7 @@ class TensorboardLog {
 
   /// Writes the numbers of a report. Skips a report that is not final if it follows the last
   /// written one too closely (ReportPace), so that the file of a long attempt stays small. Drops
-  /// numbers with new names once the file has kMostTags names. Drops every report, final or not,
+  /// numbers with new tags once the file has kMostTags tags. Drops every report, final or not,
   /// while the file is not written fast enough. Does nothing with kMetricsFile.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  Clock::time_point now);
@@ -60,8 +60,8 @@ class TensorboardLog {
   /// Reads metrics.jsonl to its end, and waits until the event file is written. Call it once the
   /// programs have ended. Returns false after limit, or if metrics.jsonl cannot be read.
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);
-  /// Returns the first failure to write the event file, once; otherwise the failure to read
-  /// metrics.jsonl. Call it after drain().
+  /// Returns the first failure to write the event file. If there is none, or if an earlier call has
+  /// returned it, returns the failure to read metrics.jsonl. Call it after drain().
   [[nodiscard]] std::optional<Error> take_failure();
 
  private:

@@ -94,7 +94,7 @@ std::optional<std::string_view> output_value_of(std::string_view word) {
   return std::nullopt;
 }
 
-/// Removes the option for unbuffered output from a word of srun's options: "-u", the letter in
+/// Removes the option for unbuffered output from a word of srun's options: "-u", or the letter u in
 /// "-lu". Returns true if the caller must remove the whole word: nothing is left of the word, or
 /// the word is "--unbuffered", which may be abbreviated.
 bool remove_unbuffered(std::string& word) {
@@ -181,7 +181,7 @@ void MarkedTextReader::handle_line(std::string_view line, std::string& out) {
     line.remove_suffix(marks_.tail.size());
     return put({}, line, out);
   }
-  if (head == std::string_view::npos) {  // no rank wrote the line: it starts on a line of its own
+  if (head == std::string_view::npos) {  // no rank wrote the line, so end a rank's open line first
     if (is_mid_line_) out += '\n';
     is_mid_line_ = false;
     out += line;
@@ -191,7 +191,7 @@ void MarkedTextReader::handle_line(std::string_view line, std::string& out) {
   }
   auto label = line.substr(0, head);
   if (!is_label(label)) {
-    put({}, label, out);  // a part of a torn line, or a container's text without a newline
+    put({}, label, out);  // a part of a split line, or a container's text without a newline
     label = {};
   }
   while (head != std::string_view::npos) {

@@ -9,9 +9,9 @@
 //
 // slurmstepd passes on a whole line of less than 1,024 bytes in one piece, and srun writes a piece
 // with one call, so lines of several ranks never mix. One marked line may contain several lines of
-// the program, or a part of one; newlines in it are encoded. When a rank ends, slurmstepd may tear
-// the rank's last lines and put lines of other ranks in between. The second part of a torn line has
-// no HEAD, but its TAIL still shows that a rank wrote it.
+// the program, or a part of one; newlines in it are encoded. When a rank ends, slurmstepd may split
+// the rank's last lines and put lines of other ranks in between. The second part of a split line
+// has no HEAD, but its TAIL still shows that a rank wrote it.
 
 #include <chrono>
 #include <functional>
@@ -93,15 +93,15 @@ class MarkedTextReader {
   std::function<void(std::string_view)> on_unmarked_line_;
   std::string line_;          ///< the beginning of a line whose end has not arrived
   bool is_long_ = false;      ///< the beginning of the line was passed on already
-  bool is_mid_line_ = false;  ///< the text passed on last did not end its line
+  bool is_mid_line_ = false;  ///< the text that was passed on last ended without a newline
   std::string open_label_;    ///< label of the line that has not ended, if there is one
 };
 
 /// Returns true if srun's options (argv up to the agent) or env send the ranks' standard error to
-/// files. In that case the agents must not mark it, and srun's own standard error has only Slurm's
-/// messages.
+/// files. In that case the agents must not mark this text, and srun's own standard error has only
+/// Slurm's messages.
 [[nodiscard]] bool rank_stderr_goes_to_files(const std::vector<std::string>& argv, const Env& env);
-/// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. These
+/// Removes the options that make slurmstepd split lines (`--unbuffered`) from argv and env. These
 /// options are not needed, because agents pass on each line as soon as it is complete.
 void keep_lines_whole(std::vector<std::string>& argv, Env& env);
 

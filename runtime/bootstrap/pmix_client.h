@@ -1,7 +1,7 @@
 #pragma once
 // The interface of the module `pmix` (shared_module.h), which exports one object,
 // `dlrun_pmix_module`. Ranks that a launcher (srun --mpi=pmix, Open MPI's mpirun) has started find
-// each other through PMIx. MPI libraries use PMIx, too.
+// each other through PMIx. MPI libraries also use PMIx.
 
 #include <chrono>
 #include <memory>

@@ -13,7 +13,7 @@ namespace dlrun {
 /// PMIx has no common table, but one table for each rank. So each key belongs to one rank, and only
 /// this rank may put it: the rank whose number is at the end of the key ("gloo/world/3"), or rank 0
 /// if there is no number ("nccl/world/id"). The launcher's daemon on a rank's node holds the values
-/// of this rank. The values may be lost when the rank ends, because the daemon may then end, too.
+/// of this rank. The values may be lost when the rank ends, because the daemon may then also end.
 class PmixStore final : public Store {
  public:
   /// Fails as load_pmix() and PmixModule::connect() do, and with kInvalid if the launcher's rank or
@@ -27,8 +27,8 @@ class PmixStore final : public Store {
   [[nodiscard]] Result<std::string> get(std::string_view key,
                                         std::chrono::milliseconds wait) override;
 
-  /// Returns the local address that this node uses to reach the first other node of the job; empty
-  /// if all ranks are on one node. Fails with kUnavailable if the name of that node cannot be
+  /// Returns the local IP address that this node uses to reach the first other node of the job;
+  /// empty if all ranks are on one node. Fails with kUnavailable if the name of that node cannot be
   /// resolved or resolves to a loopback address, if there is no route to that node, or if the
   /// launcher reports an error.
   [[nodiscard]] Result<std::string> own_address() override;

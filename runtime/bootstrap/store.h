@@ -17,7 +17,7 @@
 
 namespace dlrun {
 
-inline constexpr std::size_t kStoreValueLimitBytes = 500'000;  ///< largest size of a value
+inline constexpr std::size_t kStoreValueLimitBytes = 500'000;
 
 class Store {
  public:
@@ -29,8 +29,8 @@ class Store {
   [[nodiscard]] virtual Result<> put(std::string_view key, std::string_view value) = 0;
 
   /// Waits until the key exists and returns its value. Fails with kTimeout after `wait`; the
-  /// message names the key. Fails with kInvalid, kUnavailable, kIo or kInternal as put() does, and
-  /// with kRefused if too many requests of ranks are already waiting.
+  /// message contains the key. Fails with kInvalid, kUnavailable, kIo or kInternal as put() does,
+  /// and with kRefused if too many requests of ranks are already waiting.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key,
                                                 std::chrono::milliseconds wait) = 0;
 
@@ -51,9 +51,10 @@ class Store {
   Store& operator=(const Store&) = default;
 };
 
-/// Opens the store that DLRUN_STORE names: `fd:N` (the agent's store, on an inherited socket) or
-/// `file:DIR` (a folder that all ranks see). Fails with kInvalid for any other form and if the
-/// descriptor N is not open, and with the store's error if the store cannot be opened.
+/// Opens a store. where: the value of DLRUN_STORE, either `fd:N` (the agent's store, on an
+/// inherited socket) or `file:DIR` (a folder that all ranks see). Fails with kInvalid for any other
+/// form and if the descriptor N is not open. Fails with the store's error if the store cannot be
+/// opened.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view where);
 
 }  // namespace dlrun

@@ -73,39 +73,32 @@ Result<World> checked(const World& world) {
   return world;
 }
 
-#define DLRUN_ASSIGN(target, expression)                                               \
-  do {                                                                                 \
-    auto assigned = (expression);                                                      \
-    if (!assigned) return tl::unexpected<::dlrun::Error>(std::move(assigned.error())); \
-    target = *assigned;                                                                \
-  } while (false)
-
 Result<World> of_dlrun(const Env& env) {
   World world{.source = WorldSource::kDlrun};
-  DLRUN_ASSIGN(world.rank, number(env, "DLRUN_RANK", 0));
-  DLRUN_ASSIGN(world.size, number(env, "DLRUN_WORLD_SIZE", 1));
-  DLRUN_ASSIGN(world.local_rank, number_or(env, "DLRUN_LOCAL_RANK", 0, world.rank));
-  DLRUN_ASSIGN(world.local_size, number_or(env, "DLRUN_LOCAL_WORLD_SIZE", 1, world.size));
-  DLRUN_ASSIGN(world.node_rank, number_or(env, "DLRUN_NODE_RANK", 0, 0));
-  DLRUN_ASSIGN(world.nnodes, number_or(env, "DLRUN_NNODES", 1, 1));
+  DLRUN_TRY_ASSIGN(world.rank, number(env, "DLRUN_RANK", 0));
+  DLRUN_TRY_ASSIGN(world.size, number(env, "DLRUN_WORLD_SIZE", 1));
+  DLRUN_TRY_ASSIGN(world.local_rank, number_or(env, "DLRUN_LOCAL_RANK", 0, world.rank));
+  DLRUN_TRY_ASSIGN(world.local_size, number_or(env, "DLRUN_LOCAL_WORLD_SIZE", 1, world.size));
+  DLRUN_TRY_ASSIGN(world.node_rank, number_or(env, "DLRUN_NODE_RANK", 0, 0));
+  DLRUN_TRY_ASSIGN(world.nnodes, number_or(env, "DLRUN_NNODES", 1, 1));
   return checked(world);
 }
 
 Result<World> of_slurm(const Env& env) {
   World world{.source = WorldSource::kSlurm};
-  DLRUN_ASSIGN(world.rank, number(env, "SLURM_PROCID", 0));
-  DLRUN_ASSIGN(
+  DLRUN_TRY_ASSIGN(world.rank, number(env, "SLURM_PROCID", 0));
+  DLRUN_TRY_ASSIGN(
       world.size,
       number(env, env.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", 1));
-  DLRUN_ASSIGN(world.local_rank, number(env, "SLURM_LOCALID", 0));
-  DLRUN_ASSIGN(world.node_rank, number(env, "SLURM_NODEID", 0));
+  DLRUN_TRY_ASSIGN(world.local_rank, number(env, "SLURM_LOCALID", 0));
+  DLRUN_TRY_ASSIGN(world.node_rank, number(env, "SLURM_NODEID", 0));
   const std::string_view nodes =
       env.has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
-  DLRUN_ASSIGN(world.nnodes, number_or(env, nodes, 1, 1));
+  DLRUN_TRY_ASSIGN(world.nnodes, number_or(env, nodes, 1, 1));
   const std::string_view tasks =
       env.has("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
   if (const auto counts = env.get(tasks)) {
-    DLRUN_ASSIGN(world.local_size, tasks_on_node(tasks, *counts, world.node_rank));
+    DLRUN_TRY_ASSIGN(world.local_size, tasks_on_node(tasks, *counts, world.node_rank));
   } else if (world.nnodes == 1) {
     world.local_size = world.size;
   } else {
@@ -116,10 +109,10 @@ Result<World> of_slurm(const Env& env) {
 
 Result<World> of_open_mpi(const Env& env) {
   World world{.source = WorldSource::kOpenMpi};
-  DLRUN_ASSIGN(world.rank, number(env, "OMPI_COMM_WORLD_RANK", 0));
-  DLRUN_ASSIGN(world.size, number(env, "OMPI_COMM_WORLD_SIZE", 1));
-  DLRUN_ASSIGN(world.local_rank, number_or(env, "OMPI_COMM_WORLD_LOCAL_RANK", 0, world.rank));
-  DLRUN_ASSIGN(world.local_size, number_or(env, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size));
+  DLRUN_TRY_ASSIGN(world.rank, number(env, "OMPI_COMM_WORLD_RANK", 0));
+  DLRUN_TRY_ASSIGN(world.size, number(env, "OMPI_COMM_WORLD_SIZE", 1));
+  DLRUN_TRY_ASSIGN(world.local_rank, number_or(env, "OMPI_COMM_WORLD_LOCAL_RANK", 0, world.rank));
+  DLRUN_TRY_ASSIGN(world.local_size, number_or(env, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size));
   // Open MPI does not number nodes. Assume the usual case: every node has the same number of
   // consecutive ranks. A rank has no way to check this.
   world.nnodes = (world.size + world.local_size - 1) / world.local_size;
@@ -129,19 +122,19 @@ Result<World> of_open_mpi(const Env& env) {
 
 Result<World> of_pmi(const Env& env) {
   World world{.source = WorldSource::kPmi};
-  DLRUN_ASSIGN(world.rank, number(env, "PMI_RANK", 0));
-  DLRUN_ASSIGN(world.size, number(env, "PMI_SIZE", 1));
-  DLRUN_ASSIGN(world.local_rank, number_or(env, "MPI_LOCALRANKID", 0, world.rank));
-  DLRUN_ASSIGN(world.local_size, number_or(env, "MPI_LOCALNRANKS", 1, world.size));
+  DLRUN_TRY_ASSIGN(world.rank, number(env, "PMI_RANK", 0));
+  DLRUN_TRY_ASSIGN(world.size, number(env, "PMI_SIZE", 1));
+  DLRUN_TRY_ASSIGN(world.local_rank, number_or(env, "MPI_LOCALRANKID", 0, world.rank));
+  DLRUN_TRY_ASSIGN(world.local_size, number_or(env, "MPI_LOCALNRANKS", 1, world.size));
   // PMI does not number nodes either; see of_open_mpi().
   world.nnodes = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   return checked(world);
 }
 
-/// Returns true if SLURM_STEP_ID names a step or, without SLURM_STEP_ID, if SLURM_STEP_NUM_TASKS is
-/// set. Ids below 0, and their unsigned forms from 0xffff0000 on, do not name steps: from Slurm
-/// 26.05 on, a batch script has the id -5.
+/// Returns true if SLURM_STEP_ID is the id of a step. Without SLURM_STEP_ID, returns true if
+/// SLURM_STEP_NUM_TASKS is set. Ids below 0, and their unsigned forms from 0xffff0000 on, do not
+/// belong to steps: from Slurm 26.05 on, a batch script has the id -5.
 bool is_in_a_step(const Env& env) {
   constexpr std::int64_t kFirstSpecialId = 0xffff'0000;
   if (!env.has("SLURM_STEP_ID")) return env.has("SLURM_STEP_NUM_TASKS");

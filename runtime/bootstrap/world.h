@@ -10,8 +10,8 @@ namespace dlrun {
 
 /// The source of a world.
 enum class WorldSource {
-  kDlrun,    ///< DLRUN_RANK and its companions, set by the agent
-  kSlurm,    ///< SLURM_PROCID and its companions, set by srun for each task
+  kDlrun,    ///< DLRUN_RANK and related variables, set by the agent
+  kSlurm,    ///< SLURM_PROCID and related variables, set by srun for each task
   kOpenMpi,  ///< OMPI_COMM_WORLD_*, set by Open MPI's mpirun
   kPmi,      ///< PMI_RANK and PMI_SIZE, set by mpiexec.hydra
   kSingle,   ///< none of these variables: one rank
@@ -36,12 +36,12 @@ enum class ProcessKind { kProgram, kRankAgent };
 
 /// Reads the world of this process from the first source that env has: for a program in the order
 /// of WorldSource, for a rank agent in the order that ProcessKind describes. Fails with kInvalid if
-/// the variables of this source are incomplete or contradict each other; the message names the
+/// the variables of this source are incomplete or contradict each other; the message contains the
 /// variable and its value, or the source and the numbers that contradict each other.
 ///
-/// Slurm's variables count only in a task of a step. In a batch script SLURM_PROCID is 0, too, and
-/// SLURM_NTASKS is the number of tasks of the whole job. A batch script is therefore a world of one
-/// rank, unless variables of another source are set.
+/// Slurm's variables count only in a task of a step. Slurm also sets them in a batch script, where
+/// SLURM_PROCID is 0 and SLURM_NTASKS is the number of tasks of the whole job. A batch script is a
+/// world of one rank nevertheless, unless variables of another source are set.
 [[nodiscard]] Result<World> read_world(const Env& env, ProcessKind process);
 
 /// Returns text such as "SLURM_*" for messages.

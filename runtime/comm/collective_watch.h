@@ -3,7 +3,7 @@
 //
 // The call that starts a collective on a device returns before the collective ends. The watch
 // therefore remembers when a collective was last started, and aborts collectives that take too
-// long. An aborted collective ends, too: work that waits for it continues with partial sums, and
+// long. An aborted collective also ends: work that waits for it continues with partial sums, and
 // the library reports no error. After an abort, the watch therefore returns an error to every
 // caller.
 

@@ -3,7 +3,7 @@
 //
 // Every rank calls the same operations in the same order, with the same type, count and root.
 // Inputs and results are in the caller's buffers. all_reduce and broadcast work in place. All
-// backends accept host memory; the backends "nccl" and "rccl" accept device memory too.
+// backends accept host memory; the backends "nccl" and "rccl" also accept device memory.
 //
 // One thread uses and destroys a communicator. Wait for all requests before destroying it.
 // The destructor may block until the other ranks have received this rank's last messages, so every
@@ -11,9 +11,9 @@
 // bounded time, except with mpi. A rank whose program has failed calls abandon() first.
 //
 // Error codes: kPeer (another rank failed, or called a different operation), kTimeout, kShape (a
-// count, type or root does not fit), kInternal. The message names the operation, this rank and,
-// where the backend knows it, the failed rank. After any error the communicator cannot be used any
-// more, and the attempt must end.
+// count, type or root does not fit), kInternal. The message contains the operation, this rank
+// and, if the backend knows it, the failed rank. After any error the communicator cannot be used
+// any more, and the attempt must end.
 
 #include <concepts>
 #include <cstddef>
@@ -131,9 +131,9 @@ class Request {
   /// immediately and makes only the compute stream wait: work that is queued after this call sees
   /// the result. A second call returns success immediately.
   [[nodiscard]] Result<> wait();
-  /// Returns true until wait() is called, even if the all-reduce has ended in the meantime. A
-  /// request that was complete when it was started (count 0; the backend single; the backends
-  /// nccl and rccl with host memory) needs no wait(), nor does a default-constructed one.
+  /// Returns true until wait() is called, even if the all-reduce has ended in the meantime. Always
+  /// returns false for a default-constructed request, and for a request that was complete when it
+  /// was started (count 0; the backend single; the backends nccl and rccl with host memory).
   [[nodiscard]] bool needs_wait() const { return state_ != nullptr; }
 
  private:
@@ -152,9 +152,9 @@ class Communicator {
   [[nodiscard]] virtual int size() const = 0;
 
   /// Sets the stream (a cudaStream_t) on which the caller uses its device buffers; the default is
-  /// the device's default stream. A collective starts after all work queued on this stream before
-  /// the call. Work queued after the call (after Request::wait() for requests) sees the result. The
-  /// calling thread does not wait for the device.
+  /// the device's default stream. A collective starts after all work that was queued on this stream
+  /// before the collective was called. Work that is queued after the collective (for a request:
+  /// after Request::wait()) sees the result. The calling thread does not wait for the device.
   virtual void set_compute_stream(void* /*stream*/) {}
 
   /// Combines every rank's data element by element with op, and writes the result into data on
@@ -190,22 +190,21 @@ class Communicator {
 
   /// Returns `bytes` of zeroed memory, aligned to a page, that all ranks read and write. Writes
   /// before a collective are visible to the other ranks after it. The memory may outlive the
-  /// communicator. Returns nullptr, on every rank, if the backend has no shared memory (all but
-  /// shm) or the machine has none left.
+  /// communicator. Returns nullptr on every rank if the backend has no shared memory (only shm has
+  /// it), or if the machine has none left.
   [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> allocate_shared(std::size_t /*bytes*/) {
     return nullptr;
   }
 
   /// Checks that the results of all collectives so far can be trusted. Waits for running
-  /// collectives on the device. Fails if one has failed or was aborted, even if wait() of its
-  /// request had succeeded, which can happen with device memory. This function is not a collective.
-  /// Call it before writing anything that outlives the attempt, for example a checkpoint.
+  /// collectives on the device. Fails if one has failed or was aborted, even after its wait()
+  /// succeeded: on a device, the failure can come later. This function is not a collective. Call it
+  /// before writing anything that outlives the attempt, for example a checkpoint.
   [[nodiscard]] virtual Result<> check_results() = 0;
 
   /// Leaves the communicator without waiting for the other ranks. The destructor then does not
   /// wait either. The other ranks get an error instead of waiting, if the backend can notify them.
-  /// The communicator itself calls this function after an error of a call, except if the ranks'
-  /// calls differ.
+  /// A collective that fails also calls this function, unless the ranks' calls differ.
   virtual void abandon() = 0;
 
  protected:

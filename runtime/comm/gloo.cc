@@ -44,8 +44,8 @@ using std::chrono::milliseconds;
 // How long the destructor waits for ranks that have not yet received this rank's last messages.
 constexpr milliseconds kLeaveWithin{5'000};
 
-/// Adapts our store to Gloo's interface. Gloo expects exceptions; error() returns the store's error
-/// that caused the exception.
+/// Adapts dlrun's store to Gloo's interface. Gloo expects exceptions; error() returns the store's
+/// error that caused the exception.
 class StoreForGloo final : public gloo::rendezvous::Store {
  public:
   StoreForGloo(dlrun::Store& store, std::string prefix, milliseconds timeout)
@@ -136,7 +136,7 @@ class GlooCommunicator final : public Communicator {
     }
     if (!is_abandoned_) {
       // Closing a socket with unread bytes discards data that is not yet sent. Wait until all ranks
-      // have reached this barrier, and close then.
+      // have reached this barrier, then close.
       timeout_ = std::min(timeout_, kLeaveWithin);
       (void)barrier();
     }
@@ -320,7 +320,7 @@ class GlooCommunicator final : public Communicator {
     }
   }
 
-  /// Returns a text that names the lost ranks. Gloo's messages contain only an address, so this
+  /// Returns a text that lists the lost ranks. Gloo's messages contain only an address, so this
   /// function sends each rank a byte that no rank receives; sending to a lost rank fails.
   std::string lost_peers_text() {
     std::string lost;

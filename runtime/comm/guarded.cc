@@ -73,14 +73,14 @@ struct Call {
   }
 };
 
-/// Formats ranks for a message: "rank 3" or "ranks 0, 1, 2". Names the first 8 ranks and adds the
+/// Formats ranks for a message: "rank 3" or "ranks 0, 1, 2". Lists the first 8 ranks and adds the
 /// number of the others: "and 5 more".
 std::string ranks_text(const std::vector<int>& ranks) {
-  constexpr std::size_t kNamed = 8;
+  constexpr std::size_t kListed = 8;
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < ranks.size() && i < kNamed; ++i)
+  for (std::size_t i = 0; i < ranks.size() && i < kListed; ++i)
     text += fmt::format("{} {}", i == 0 ? "" : ",", ranks[i]);
-  if (ranks.size() > kNamed) text += fmt::format(" and {} more", ranks.size() - kNamed);
+  if (ranks.size() > kListed) text += fmt::format(" and {} more", ranks.size() - kListed);
   return text;
 }
 
@@ -180,7 +180,7 @@ class GuardedCommunicator final : public Communicator {
   }
 
  private:
-  /// A request together with its call, so that an error message can name the call.
+  /// A request together with its call, so that an error message can contain the call.
   class Described final : public Request::State {
    public:
     Described(GuardedCommunicator& owner, const Call& call, std::uint64_t number, Request request)
@@ -207,15 +207,15 @@ class GuardedCommunicator final : public Communicator {
     return {};
   }
 
-  /// Returns a success unchanged. Adds the call to an error, and abandons the backend, because the
-  /// state of the other ranks is then unknown.
+  /// Returns a success unchanged. For an error, abandons the backend, because the state of the
+  /// other ranks is then unknown, and returns described().
   [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
     if (result) return result;
     backend_->abandon();
     return described(call, number, result);
   }
 
-  /// Adds the call to an error. status_ keeps the first error.
+  /// Returns the error `result` with the call in its message. Keeps the first error in status_.
   [[nodiscard]] Result<> described(const Call& call, std::uint64_t number, const Result<>& result) {
     Result<> error = fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(),
                           call.text(), number, rank(), size(), result.error().message);
@@ -232,6 +232,7 @@ class GuardedCommunicator final : public Communicator {
     if (auto reduced = backend_->all_reduce(std::span(extremes), ReduceOp::kMax); !reduced) {
       return finish(call, call_number_, std::move(reduced));
     }
+    // The largest complement belongs to the smallest fingerprint.
     if (extremes[0] == ~extremes[1]) return {};
     auto calls = gather_calls(call);
     if (!calls) return finish(call, call_number_, tl::unexpected(std::move(calls.error())));
@@ -264,7 +265,7 @@ class GuardedCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> backend_;
   std::uint64_t calls_to_check_;
-  std::uint64_t call_number_ = 0;  ///< number of the last call, from 1
+  std::uint64_t call_number_ = 0;  ///< number of the latest call, from 1
   Result<> status_;                ///< success, or the first error
 };
 

@@ -17,8 +17,9 @@ namespace dlrun {
 class Store;
 
 struct CommunicatorOptions {
-  /// Rank and size. nccl and rccl use local_rank to choose a GPU if this process sees several. The
-  /// ranks of a node share its cores, so mpi compares local_size with `processors`.
+  /// Rank and size. nccl and rccl use local_rank to choose a GPU if this process sees several. If
+  /// local_size is above `processors`, ranks share cores, and mpi lets a waiting rank yield its
+  /// core.
   World world;
   /// Number of processors this process may run on. make_communicator() sets it.
   int processors = 0;
@@ -28,10 +29,11 @@ struct CommunicatorOptions {
   /// Store where the ranks find each other. The caller owns the store, which must outlive the
   /// communicator. mpi and single do not need one.
   Store* store = nullptr;
-  /// Distinguishes several communicators that use one store. Must be equal on every rank.
+  /// A part of this communicator's keys in the store. Must be equal on every rank, and different
+  /// for each communicator that uses the store.
   std::string prefix = "world";
   /// This rank's numeric IP address for the other ranks, from DLRUN_ADDR. Only gloo uses it. If
-  /// `address` is empty, gloo uses Store::own_address(). If own_address() is empty, too, gloo uses
+  /// `address` is empty, gloo uses Store::own_address(). If own_address() is also empty, gloo uses
   /// the loopback address, which works on one machine only.
   std::string address;
 
@@ -39,10 +41,11 @@ struct CommunicatorOptions {
   /// limit: its launcher ends a rank that waits for a dead rank.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
-  /// The ranks compare the first calls_to_check calls before they run them. If the calls differ in
-  /// operation, reduction, type, size or root, all ranks get an error that names the ranks, and no
-  /// rank hangs. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
-  /// Default: 64 calls in a release build, and all calls in a build with assertions.
+  /// The ranks compare each of the first calls_to_check calls before it runs. If the calls differ
+  /// in operation, reduction, type, size or root, all ranks get an error that lists the calls of
+  /// all ranks, and no rank hangs. Each check costs one all-reduce of 16 bytes and prevents overlap
+  /// with computation. Default: 64 calls in a release build, and all calls in a build with
+  /// assertions.
   std::uint64_t calls_to_check = kDefaultCallsToCheck;
 
 #ifdef NDEBUG
@@ -70,11 +73,16 @@ struct CommunicatorOptions {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(
     std::string_view backend, const CommunicatorOptions& options);
 
-/// Opens the store where the ranks find each other: the store that DLRUN_STORE names, else PMIx's
-/// (under `srun --mpi=pmix` and mpirun). Without DLRUN_STORE, returns nullptr if has_pmix(env) is
-/// false, or if `backend` needs no store. "auto" needs none for one rank, or for several nodes if
-/// the module of mpi can be loaded; "auto" also continues without a store if the module of PMIx
-/// cannot be loaded. Fails as open_store() and PmixStore::open() do.
+/// Opens the store where the ranks find each other: the store in DLRUN_STORE if this variable is
+/// set, otherwise a PmixStore (under `srun --mpi=pmix` and mpirun). Without DLRUN_STORE, returns
+/// nullptr
+/// - if has_pmix(env) is false;
+/// - for "single" and "mpi", which need no store;
+/// - for "auto" with one rank;
+/// - for "auto" with several nodes, if the module of mpi can be loaded;
+/// - for "auto", if the module of PMIx cannot be loaded.
+///
+/// Fails as open_store() and PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);
 

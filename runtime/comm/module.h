@@ -12,7 +12,7 @@
 namespace dlrun {
 
 struct CommBackend {
-  /// Version, and hash of the headers that program and module share.
+  /// The version of dlrun, and a hash of the headers that program and module share.
   const char* interface = DLRUN_COMM_INTERFACE;
   /// Connects to the other ranks. The communicator need not check the arguments of its calls:
   /// GuardedCommunicator (guarded.h) checks them.

@@ -25,8 +25,8 @@ namespace {
 // MPI 3 counts elements with int, so longer buffers are sent in pieces of this size.
 constexpr std::size_t kPieceElements = std::size_t{1} << 30U;
 
-// A waiting rank first polls a request during kPollFor, without pauses. This is longer than an
-// all-reduce of a few megabytes takes. After that, it pauses for kPollPause between polls.
+// A waiting rank polls a request without pauses for kPollFor, which is longer than an all-reduce of
+// a few megabytes takes. The rank then pauses for kPollPause between polls.
 constexpr std::chrono::microseconds kPollFor{1'000};
 constexpr std::chrono::microseconds kPollPause{50};
 
@@ -261,8 +261,8 @@ class MpiCommunicator final : public Communicator {
   Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
 
  private:
-  /// The request of one start_all_reduce(). The communicator's running_ lists this object until its
-  /// destruction.
+  /// The request of one start_all_reduce(). The communicator's running_ has a pointer to this
+  /// object until the object is destroyed.
   class Pending final : public Request::State {
    public:
     explicit Pending(MpiCommunicator& owner) : owner_(owner) { owner_.running_.push_back(this); }

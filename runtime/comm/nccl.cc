@@ -2,9 +2,9 @@
 // is compiled for both libraries (device_library.h) and uses the names of CUDA and NCCL.
 //
 // A collective waits for the caller's compute stream, and the compute stream waits for the result.
-// Both waits happen on the device, so the calling thread continues. Host memory is accepted too,
-// for losses, hashes and the checks of guarded.h: the call then copies the data to the device,
-// waits for the result, and copies it back.
+// Both waits happen on the device, so the calling thread continues. This backend also
+// accepts host memory, for losses, hashes and the checks of guarded.h: the call then copies the
+// data to the device, waits for the result, and copies it back.
 //
 // NCCL's kernels wait for a lost rank without a limit. A watchdog thread therefore checks for
 // NCCL's asynchronous errors and for collectives past the timeout, and aborts the communicator,
@@ -167,7 +167,7 @@ class NcclCommunicator final : public Communicator {
       watchdog_.join();
     }
     // Limit both waits: another rank may never take part in a collective, or may never call
-    // ncclCommFinalize, which is a collective, too.
+    // ncclCommFinalize, which is also a collective.
     if (watch_.wait_until_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
       auto finalized = check_nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (finalized)
@@ -245,8 +245,8 @@ class NcclCommunicator final : public Communicator {
   }
 
   Result<> barrier() override {
-    std::uint8_t token = 0;
-    return all_reduce(Buffer(&token, 1, DataType::kUint8), ReduceOp::kMax);
+    std::uint8_t byte = 0;
+    return all_reduce(Buffer(&byte, 1, DataType::kUint8), ReduceOp::kMax);
   }
 
  private:
@@ -349,8 +349,8 @@ class NcclCommunicator final : public Communicator {
   milliseconds timeout_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t compute_stream_ = nullptr;
-  Event before_;
-  Event after_;
+  Event before_;             ///< end of the compute stream's work before a collective
+  Event after_;              ///< end of the latest collective of run()
   void* staging_ = nullptr;  ///< device memory for copies of host memory
   std::size_t staging_bytes_ = 0;
 
@@ -424,7 +424,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
     connected = wait_for_call(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
   if (!connected) {
     if (comm != nullptr) ncclCommAbort(comm);
-    // The library reports invalid usage if ranks share a GPU, and for other errors, too.
+    // The library reports invalid usage if ranks share a GPU, but also for other errors.
     if (connected.error().code == Errc::kInternal && options.world.size > 1) {
       connected.error().message +=
           "; one possible cause: ranks share a GPU; a node may have at most as many ranks "

@@ -1,9 +1,9 @@
 // Defines the functions of CUDA and NCCL that nccl.cc calls. Each function calls its equivalent in
-// HIP or RCCL, which is looked up at run time. The table below has one row for each function except
-// cudaPointerGetAttributes(), which translates HIP's struct at the end of this file: the name that
-// nccl.cc uses, the name in the library, the type of the result, the parameters, and the arguments.
-// Each row becomes a member of Functions, a line that looks the function up, and a function that
-// calls it.
+// HIP or RCCL, which is looked up at run time. The table below has one row for each function: the
+// name that nccl.cc uses, the name in the library, the type of the result, the parameters, and the
+// arguments. Each row becomes a member of Functions, a line that looks the function up, and a
+// function that calls it. Only cudaPointerGetAttributes() has no row, because it translates HIP's
+// struct; it is at the end of this file.
 
 #include "runtime/comm/rccl_library.h"
 
@@ -156,7 +156,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     return code;
   int version = 0;
   if (const auto code = hip.hip_runtime_get_version(&version); code != cudaSuccess) return code;
-  // ROCm 6 gave device memory the number that it has in CUDA. The version is MAJOR * 10^7 + ...
+  // From ROCm 6 on, device memory has the same number as in CUDA. The version is MAJOR * 10^7 + ...
   constexpr int kRocm6 = 60'000'000;
   const int device_memory_type = version >= kRocm6 ? 2 : 1;
   attributes->type = found.is_managed != 0              ? cudaMemoryTypeManaged

@@ -1,8 +1,8 @@
 #pragma once
 // RCCL and HIP, loaded at run time, so that the build needs no ROCm and one build serves nodes with
 // GPUs of AMD and of NVIDIA. This file declares the functions of RCCL since 2.14 (ROCm 5.5) and of
-// HIP under the names that nccl.cc uses. If the build finds RCCL's header, rccl_library.cc compares
-// the constants with this header.
+// HIP under the names that nccl.cc uses. If the build finds ROCm's headers, rccl_library.cc
+// compares the constants below with those of ROCm.
 //
 // Sources: rccl/src/nccl.h.in; hip/hip_runtime_api.h and hip/driver_types.h of ROCm 5.5 to 6.4.
 
@@ -12,8 +12,9 @@
 
 namespace dlrun {
 
-/// Loads librccl.so.1, which loads HIP. Fails with kUnavailable and names the missing library or
-/// function. No other function of this header may be called before this function has succeeded.
+/// Loads librccl.so.1, which loads HIP. Fails with kUnavailable; the message contains the name
+/// of the missing library or function. Call no other function of this header before this function
+/// has succeeded.
 [[nodiscard]] Result<> load_device_library();
 
 // HIP
@@ -83,8 +84,8 @@ struct ncclUniqueId {
   char internal[128];
 };
 
-/// The configuration of version 2.14. Later versions of RCCL read only these members and take their
-/// defaults for the others.
+/// The configuration of version 2.14. Later versions of RCCL read only these members and use
+/// default values for the others.
 struct ncclConfig_t {
   std::size_t size;
   unsigned magic;

@@ -4,7 +4,7 @@
 //
 // A request does its work when the caller waits for it, or in the next collective call. The work
 // costs the same processor time whenever it is done, so an earlier start would gain nothing. A
-// later start gives the other ranks time to reach the call, too.
+// later start gives the other ranks time to reach the call.
 
 #include "runtime/comm/shm.h"
 
@@ -171,9 +171,9 @@ class ShmCommunicator final : public Communicator {
     return {};
   }
 
-  /// Announces a call to the other ranks as 64 bits: operation, type, reduction or root, count.
-  /// Runs all pending requests first, unless the call is an all-reduce: all_reduce() has run them
-  /// already, or the call belongs to a request itself.
+  /// Announces a call to the other ranks as 64 bits: the operation, the type, the reduction (or the
+  /// root), and the count. Runs all pending requests first, unless the call is an all-reduce:
+  /// all_reduce() has run them already, or the call belongs to a request itself.
   Result<> begin(ShmOperation operation, DataType type, std::size_t count,
                  std::uint64_t op_or_root) {
     if (operation != ShmOperation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
@@ -318,8 +318,8 @@ Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOp
 }
 
 Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options,
-                                                            std::uint64_t exchanges_before) {
-  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, exchanges_before));
+                                                            std::uint64_t steps_before) {
+  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, steps_before));
   return std::make_unique<ShmCommunicator>(std::move(segment));
 }
 

@@ -10,15 +10,15 @@
 namespace dlrun {
 
 /// Connects the ranks of one node. Fails with kInvalid (ranks on several nodes), kUnavailable (no
-/// store), kTimeout (names the missing ranks), kIo (no socket, or not enough memory) or kPeer
-/// (another rank failed).
+/// store), kTimeout (the message lists the missing ranks), kIo (no socket, or not enough memory) or
+/// kPeer (another rank failed).
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options);
 
-/// Connects the ranks in the same way, but their counter of exchanges starts at exchanges_before,
-/// which must be equal on all ranks. Tests start just below 2^32, where a 32-bit counter would
-/// wrap.
+/// Connects the ranks in the same way, but their counter of steps (shm_segment.h) starts at
+/// steps_before, which must be equal on all ranks. Tests start just below 2^32, where a 32-bit
+/// counter would wrap.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
-    const CommunicatorOptions& options, std::uint64_t exchanges_before);
+    const CommunicatorOptions& options, std::uint64_t steps_before);
 
 }  // namespace dlrun

@@ -50,7 +50,7 @@ constexpr std::size_t kSmallestChunkBytes = std::size_t{16} << 10U;
 /// processes: with 100 us of polling, ranks train at half the speed, and with 2 ms at a tenth of
 /// the speed. On an idle machine the time of polling makes no difference.
 constexpr std::chrono::microseconds kPollFor{20};
-/// How often a sleeping rank checks that the ranks it waits for are alive.
+/// How often a sleeping rank checks that the rank for which it waits is alive.
 constexpr milliseconds kLookEvery{100};
 /// Bit in Head::lost: the rank has called leave().
 constexpr std::uint32_t kLeft = 1U << 31U;
@@ -226,7 +226,7 @@ std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
 }
 
 Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options,
-                                                     std::uint64_t exchanges_before) {
+                                                     std::uint64_t steps_before) {
   if (options.world.nnodes <= 1 && options.world.local_size != options.world.size) {
     return fail(Errc::kInvalid,
                 "shared memory reaches the ranks of one node, but only {} of this world's {} ranks "
@@ -248,7 +248,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   DLRUN_TRY_ASSIGN(auto memory,
                    options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
   std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(memory)));
-  segment->step_ = exchanges_before;
+  segment->step_ = steps_before;
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
@@ -266,8 +266,6 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   return segment;
 }
 
-/// Runs the first step: ranks exchange the sets of processors they may use, to decide whether to
-/// poll.
 Result<> ShmSegment::meet() {
   static_assert(sizeof(ProcessorSet) <= kSmallestChunkBytes);
   const std::uint64_t step = next_step();

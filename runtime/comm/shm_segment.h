@@ -8,11 +8,11 @@
 //
 // All ranks count the same steps. publish() completes this rank's part of a step; await() returns
 // when all ranks have published it. Each rank has a slot that only this rank writes and all ranks
-// read. A slot has kBuffersPerSlot buffers of chunk_bytes() each, used in turn. Data that a rank
-// wrote before it published step s may be read by the others until they publish s + 2. The buffer
-// is written again in step s + 3, after its writer has awaited s + 2. Steps are counted in 64 bits
-// so that the count never wraps: 2^32 is not a multiple of kBuffersPerSlot, so after a wrap two
-// steps in a row would use the same buffer.
+// read. A slot has three buffers of chunk_bytes() each, used in turn. The other ranks may read the
+// data of step s until they publish step s + 2. The writer overwrites that buffer in step s + 3,
+// after await() has returned for step s + 2. Steps are counted in 64 bits, because a 32-bit count
+// would wrap: 2^32 is not a multiple of three, so two steps in a row would then use the same
+// buffer.
 
 #include <array>
 #include <atomic>
@@ -49,11 +49,11 @@ class ShmSegment {
   static constexpr std::size_t kRankCountersBytes = 64;
 
   /// Connects the ranks and blocks until all are present. The first step has the number
-  /// exchanges_before + 1; exchanges_before must be equal on all ranks. Fails with kInvalid (ranks
+  /// steps_before + 1; steps_before must be equal on all ranks. Fails with kInvalid (ranks
   /// on several nodes), kUnavailable (no store), kTimeout (the message names the missing ranks),
   /// kIo (no socket, or not enough memory) or kPeer.
   [[nodiscard]] static Result<std::unique_ptr<ShmSegment>> join(const CommunicatorOptions& options,
-                                                                std::uint64_t exchanges_before = 0);
+                                                                std::uint64_t steps_before = 0);
 
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
@@ -86,9 +86,9 @@ class ShmSegment {
   /// called a different operation.
   [[nodiscard]] Result<> await();
 
-  /// Returns `bytes` of additional, zeroed memory that all ranks share. Every rank calls this
-  /// function with the same sizes in the same order, and uses the memory after the next await().
-  /// Returns nullptr if this rank cannot allocate its part.
+  /// Returns `bytes` bytes of additional, zeroed memory that all ranks share. Every rank makes the
+  /// same calls in the same order, and uses the memory after the next await(). Returns nullptr if
+  /// this rank cannot allocate its part.
   [[nodiscard]] std::shared_ptr<std::byte> extend(std::size_t bytes);
 
   /// Returns true if this rank has called leave().
@@ -113,6 +113,8 @@ class ShmSegment {
   [[nodiscard]] Result<> map();
   /// Passes the memory on to the other ranks. Only rank 0 calls this function.
   [[nodiscard]] Result<> hand_out(const CommunicatorOptions& options);
+  /// Runs the first step. In it, the ranks exchange the sets of processors they may use, to decide
+  /// whether to poll. All ranks are present afterwards.
   [[nodiscard]] Result<> meet();
   [[nodiscard]] RankCounters& counters_of(int rank) const;
   [[nodiscard]] bool has_reached(int rank, std::uint64_t step) const;
@@ -129,7 +131,8 @@ class ShmSegment {
   void declare_lost(std::uint32_t encoded_rank);
   void wake_all() const;
 
-  /// This rank's own open file description. Its lock on byte rank() shows that the rank is alive.
+  /// The shared memory, opened by this rank itself. Its lock on byte rank() shows that the rank is
+  /// alive.
   UniqueFd memory_;
   std::byte* base_ = nullptr;
   int rank_;

@@ -34,8 +34,7 @@ Result<std::unique_ptr<Communicator>> make_single_communicator(const Communicato
   if (options.world.size != 1) {
     return fail(Errc::kInvalid,
                 "the single backend is for one rank, but the world has {} ranks; use auto, shm, "
-                "mpi, gloo or "
-                "nccl",
+                "mpi, gloo or nccl",
                 options.world.size);
   }
   return std::make_unique<SingleCommunicator>();

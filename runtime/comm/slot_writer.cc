@@ -22,13 +22,13 @@ constexpr bool kCanStream =
     false;
 #endif
 
-/// In collectives of up to kSmallBytes, every write of at least kMinStreamedBytes streams. For
-/// smaller writes the fence would take longer than streaming saves.
+/// In collectives of up to kSmallBytes, every write of at least kMinStreamedBytes streams. A write
+/// below kMinStreamedBytes never streams, because the fence would take longer than streaming saves.
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10U;
 constexpr std::size_t kMinStreamedBytes = std::size_t{8} << 10U;
-/// A timed write stores its first kSampleBytes with plain stores and measures the time. In larger
-/// collectives, every plain write of at least 2 * kSampleBytes is timed, and so is every
-/// kSampleEvery-th streamed write of this size.
+/// A timed write stores its first kSampleBytes with plain stores and measures the time. In
+/// collectives above kSmallBytes, every plain write of at least 2 * kSampleBytes is timed, and so
+/// is every kSampleEvery-th streamed write of this size.
 constexpr std::size_t kSampleBytes = std::size_t{16} << 10U;
 constexpr unsigned kSampleEvery = 8;
 /// A timed write below this rate is slow. slow_minus_fast_ stays between 0 and kSlowLimit;

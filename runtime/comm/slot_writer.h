@@ -34,7 +34,7 @@ class SlotWriter {
   bool is_small_ = false;        // the current collective moves few bytes
   bool streams_large_ = false;   // plain writes were slow, so large writes stream
   int slow_minus_fast_ = 0;      // number of slow writes minus that of fast ones, limited to 0..2
-  unsigned streamed_count_ = 0;  // number of large writes that streamed
+  unsigned streamed_count_ = 0;  // number of large writes that used streaming stores
 };
 
 }  // namespace dlrun

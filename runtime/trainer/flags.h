@@ -1,6 +1,6 @@
 #pragma once
-// Rows for tables of command-line flags. A row is the only description of its flag: the parser, the
-// text of --help and the comparison of ranks all read it.
+// Rows for tables of command-line flags. A row is the only description of its flag. The parser, the
+// text of --help and the check that all ranks have the same options read the row.
 
 #include <cstdint>
 #include <functional>
@@ -75,7 +75,7 @@ template <typename O, typename Field>
           [=](const O& options) { return fmt::format("{}", field(options)); }};
 }
 
-/// Makes a flag's value: a number in [low, high]. The member may be optional.
+/// Makes a flag's value: a number in [low, high]. The member may be a std::optional.
 template <typename O, typename Field>
 [[nodiscard]] FlagValue<O> number(Field field, double low, double high) {
   return {"X",

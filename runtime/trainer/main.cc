@@ -36,7 +36,7 @@ namespace {
 std::atomic<bool> save_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-constexpr std::size_t kReportedMessageBytes = 1024;
+constexpr std::size_t kMaxReportedMessageBytes = 1024;
 
 void install_signal_handlers() {
   struct sigaction action {};
@@ -46,7 +46,7 @@ void install_signal_handlers() {
   sigset_t unblocked;
   sigemptyset(&unblocked);
   sigaddset(&unblocked, SIGUSR1);
-  // A parent that waits for signals may have left them blocked.
+  // A parent that waits for signals may have left SIGUSR1 blocked.
   sigprocmask(SIG_UNBLOCK, &unblocked, nullptr);
   // Make a write beyond a size limit, or to a closed pipe, fail instead of ending the process.
   action.sa_handler = SIG_IGN;
@@ -108,17 +108,19 @@ Result<> train_model(const Options& options, const Env& env, DistributedJob& job
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));
   communicator.set_compute_stream((*kernels)->stream());
-  TrainingReporter::Options reporting;
-  reporting.is_main = world.rank == 0;
+  TrainingReporter::Options reporter_options;
+  reporter_options.is_main = world.rank == 0;
   // mpirun connects a rank's stdout to a pseudo-terminal even if the output goes to a file, but
   // never its stderr.
-  reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
-  reporting.metrics = options.metrics;
-  reporting.store = job.store();
-  reporting.precision = name_of((*kernels)->precision());
-  reporting.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
-  reporting.epochs = epochs_per_rank(options.train.sharding, options.train.epochs, world.size);
-  auto reporter = TrainingReporter::open(reporting);
+  reporter_options.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
+  reporter_options.metrics = options.metrics;
+  reporter_options.store = job.store();
+  reporter_options.precision = name_of((*kernels)->precision());
+  reporter_options.attempt =
+      static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
+  reporter_options.epochs =
+      epochs_per_rank(options.train.sharding, options.train.epochs, world.size);
+  auto reporter = TrainingReporter::open(reporter_options);
   DLRUN_TRY(agreed(reporter));
 
   Trainer trainer(options.train, *data,
@@ -147,8 +149,8 @@ void open_trainer_log(const Env& env) {
                                   {"host", host_name()}});
 }
 
-/// Logs an error and prints it, with `prefix` before the message unless all ranks have agreed on
-/// the error: its message then names the rank. Returns the exit code.
+/// Logs and prints an error. Prints `prefix` before the message, unless all ranks have agreed on
+/// the error: the message then already contains the rank. Returns the exit code.
 int report_error(const Error& error, const std::string& prefix) {
   log_info("the trainer fails", {{"error", error.message}});
   std::fflush(stdout);
@@ -164,7 +166,7 @@ void report_failed_rank(DistributedJob& job, const Error& error) {
   const int failed_rank = error.agreed_rank >= 0      ? error.agreed_rank
                           : error.code == Errc::kPeer ? -1
                                                       : job.world().rank;
-  const std::string message(message_without_rank(error).substr(0, kReportedMessageBytes));
+  const std::string message(message_without_rank(error).substr(0, kMaxReportedMessageBytes));
   const nlohmann::json report{{"failed", message}, {"of", failed_rank}};
   std::ignore = job.store()->report_progress(
       report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -12,7 +12,7 @@ namespace {
 
 using O = TrainOptions;
 
-constexpr std::int64_t kMostTracedSteps = 100'000;  // each needs about a kilobyte of memory
+constexpr std::int64_t kMostTracedSteps = 100'000;  // a step needs about a kilobyte of memory
 constexpr std::int64_t kLargestSize = 1 << 20;
 constexpr double kLargestNumber = 1e9;
 constexpr double kBelowOne = 0.999999999;
@@ -100,8 +100,9 @@ std::vector<Flag<O>> optimizer_flags() {
       {"--momentum", number<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
       {"--weight-decay", number<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargestNumber),
-       "adds X times the parameter to the gradient (0; lars 1e-4); adamw and lamb (0.01), lion and "
-       "novograd (0) add it to the step instead"},
+       "weight decay (0; lars 1e-4; adamw and lamb 0.01): X times the parameter is added to the "
+       "gradient; with novograd, to the normalised gradient; with adamw, lamb and lion, to the "
+       "step"},
       {"--beta1", number<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
        "adam, adamw, lamb, novograd, lion: decay rate of the mean gradient (0.9; novograd 0.95)"},
       {"--beta2", number<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
@@ -145,9 +146,10 @@ std::vector<Flag<O>> learning_rate_flags() {
       {"--lr-steps", list("N[,N...]", DLRUN_FIELD(lr_step_epochs), set_lr_step_epochs),
        "--lr-decay step: epochs after which the learning rate falls, ascending"},
       {"--lr-step-factor", number<O>(DLRUN_FIELD(lr_step_factor), 0, 1),
-       "--lr-decay step: factor of the learning rate at each step (0.1)"},
+       "--lr-decay step: factor of the learning rate at each of --lr-steps (0.1)"},
       {"--lr-power", number<O>(DLRUN_FIELD(lr_power), 0, 100),
-       "--lr-decay polynomial: power of the part of the run that is left (2)"},
+       "--lr-decay polynomial: exponent X of (1 - t)^X, where t rises from 0 after the warmup to 1 "
+       "at the end (2)"},
       {"--warmup-epochs", number<O>(DLRUN_FIELD(warmup_epochs), 0, kLargestNumber),
        "epochs in which the learning rate rises to its full value: from --lr if --lr-scaling is "
        "linear or sqrt, else from 0 (0)"},

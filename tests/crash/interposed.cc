@@ -1,8 +1,8 @@
-// Replaces the functions of the C library by which dlrun changes or syncs files, and read() for
-// UnreadableFile. Each function that changes or syncs files reports its successful calls to the
-// LazyDisk that covers the path. All except fsync and fdatasync also call the real function, unless
-// the LazyDisk skips a rename or a link. The linker binds the calls of the program and of the C++
-// library to these functions.
+// Replaces the functions of the C library by which dlrun changes or syncs files. Each of them
+// reports its successful calls to the LazyDisk (lazy_disk.h) that covers the path. All except fsync
+// and fdatasync also call the real function, unless the LazyDisk skips a rename or a link. Also
+// replaces read(), which fails for the file of an UnreadableFile (lazy_disk.h). The linker binds
+// the calls of the program and of the C++ library to these functions.
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -140,15 +140,15 @@ bool LazyDisk::record_ordering_call(std::string_view call, const std::string& pa
   return skip_ != ordering_calls_.size() - 1;
 }
 
-void LazyDisk::apply_and_record(Step step) {
-  apply_name_change(now_, step);
-  if (step.act == Act::kBytes) now_[static_cast<std::size_t>(step.node)].bytes = step.bytes;
-  steps_.push_back(std::move(step));
+void LazyDisk::apply_and_record(Call call) {
+  apply_name_change(now_, call);
+  if (call.act == Act::kBytes) now_[static_cast<std::size_t>(call.node)].bytes = call.bytes;
+  calls_.push_back(std::move(call));
 }
 
-void LazyDisk::mark(const std::string& name) {
+void LazyDisk::report_done(const std::string& name) {
   const std::lock_guard guard(the_mutex);
-  apply_and_record({.act = Act::kMark, .description = name});
+  apply_and_record({.act = Act::kReportDone, .description = name});
 }
 
 void LazyDisk::opened(const std::string& path, bool truncates) {
@@ -234,33 +234,33 @@ void LazyDisk::removed(const std::string& path) {
                     .description = fmt::format("remove {}", path)});
 }
 
-void LazyDisk::apply_name_change(std::vector<Node>& nodes, const Step& step) {
+void LazyDisk::apply_name_change(std::vector<Node>& nodes, const Call& call) {
   const auto names = [&](const FolderEntry& entry) -> auto& {
     return nodes[static_cast<std::size_t>(entry.folder)].names;
   };
-  if (step.act == Act::kAddName) {
-    names(step.at)[step.at.name] = step.node;
-  } else if (step.act == Act::kRemoveName) {
-    names(step.at).erase(step.at.name);
-  } else if (step.act == Act::kMove) {
-    names(step.at).erase(step.at.name);
-    names(step.to)[step.to.name] = step.node;
+  if (call.act == Act::kAddName) {
+    names(call.at)[call.at.name] = call.node;
+  } else if (call.act == Act::kRemoveName) {
+    names(call.at).erase(call.at.name);
+  } else if (call.act == Act::kMove) {
+    names(call.at).erase(call.at.name);
+    names(call.to)[call.to.name] = call.node;
   }
 }
 
 std::string LazyDisk::bytes_after_crash(const std::string& synced_bytes,
-                                        const std::string& unsynced_bytes, Fate fate) {
-  switch (fate) {
-    case Fate::kLost:
+                                        const std::string& unsynced_bytes, CrashOutcome outcome) {
+  switch (outcome) {
+    case CrashOutcome::kLost:
       return synced_bytes;
-    case Fate::kKept:
+    case CrashOutcome::kKept:
       return unsynced_bytes;
-    case Fate::kHalf:  // half of the new bytes
+    case CrashOutcome::kHalf:  // half of the new bytes
       return unsynced_bytes.substr(
           0, unsynced_bytes.size() > synced_bytes.size() && unsynced_bytes.starts_with(synced_bytes)
                  ? synced_bytes.size() + (unsynced_bytes.size() - synced_bytes.size()) / 2
                  : unsynced_bytes.size() / 2);
-    case Fate::kZeros:
+    case CrashOutcome::kZeros:
       return synced_bytes.substr(0, unsynced_bytes.size()) +
              std::string(
                  unsynced_bytes.size() - std::min(unsynced_bytes.size(), synced_bytes.size()),
@@ -282,49 +282,50 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
   std::set<std::pair<std::set<std::string>, DiskState>> seen;
   std::vector<Node> synced_nodes = initial_;  // with the synced names and bytes
   std::map<int, std::string> written;         // unsynced bytes of nodes
-  std::vector<Step> changes;                  // unsynced changes of names
-  std::set<std::string> marks;
-  for (std::size_t count = 0; count <= steps_.size(); ++count) {
+  std::vector<Call> changes;                  // unsynced changes of names
+  std::set<std::string> reported;
+  for (std::size_t count = 0; count <= calls_.size(); ++count) {
     if (count > 0) {
-      const Step& step = steps_[count - 1];
-      if (step.act == Act::kMark) marks.insert(step.description);
-      if (step.act == Act::kBytes) written[step.node] = step.bytes;
-      if (step.act == Act::kSyncFile && written.contains(step.node))
-        synced_nodes[static_cast<std::size_t>(step.node)].bytes =
-            written.extract(step.node).mapped();
-      if (step.act == Act::kSyncFolder) {
-        std::vector<Step> still_unsynced;
-        for (const Step& change : changes) {
-          const bool is_in_folder = change.at.folder == step.node || change.to.folder == step.node;
+      const Call& call = calls_[count - 1];
+      if (call.act == Act::kReportDone) reported.insert(call.description);
+      if (call.act == Act::kBytes) written[call.node] = call.bytes;
+      if (call.act == Act::kSyncFile && written.contains(call.node))
+        synced_nodes[static_cast<std::size_t>(call.node)].bytes =
+            written.extract(call.node).mapped();
+      if (call.act == Act::kSyncFolder) {
+        std::vector<Call> still_unsynced;
+        for (const Call& change : changes) {
+          const bool is_in_folder = change.at.folder == call.node || change.to.folder == call.node;
           if (is_in_folder) apply_name_change(synced_nodes, change);
           if (!is_in_folder) still_unsynced.push_back(change);
         }
         changes = std::move(still_unsynced);
       }
-      if (step.act == Act::kAddName || step.act == Act::kRemoveName || step.act == Act::kMove)
-        changes.push_back(step);
+      if (call.act == Act::kAddName || call.act == Act::kRemoveName || call.act == Act::kMove)
+        changes.push_back(call);
     }
     for (const std::vector<bool>& choice : subsets(changes.size())) {
-      for (const Fate fate : {Fate::kLost, Fate::kHalf, Fate::kZeros, Fate::kKept}) {
+      for (const CrashOutcome outcome :
+           {CrashOutcome::kLost, CrashOutcome::kHalf, CrashOutcome::kZeros, CrashOutcome::kKept}) {
         std::vector<Node> nodes = synced_nodes;
         for (const auto& [node, bytes] : written) {
           std::string& result = nodes[static_cast<std::size_t>(node)].bytes;
-          result = bytes_after_crash(result, bytes, fate);
+          result = bytes_after_crash(result, bytes, outcome);
         }
         for (std::size_t i = 0; i < changes.size(); ++i) {
           if (choice[i]) apply_name_change(nodes, changes[i]);
         }
         DiskState state;
         add_to_state(nodes, 0, "", state);
-        if (!seen.emplace(marks, state).second) continue;
-        constexpr const char* kFates[] = {"lost", "half present", "zeros", "present"};
+        if (!seen.emplace(reported, state).second) continue;
+        constexpr const char* kOutcomeWords[] = {"lost", "half present", "zeros", "present"};
         std::string description = fmt::format(
-            "after {} (step {} of {}); unsynced bytes: {}; unsynced changes of names, 1 "
+            "after {} (call {} of {}); unsynced bytes: {}; unsynced changes of names, 1 "
             "kept, 0 lost:",
-            count == 0 ? "nothing" : steps_[count - 1].description, count, steps_.size(),
-            kFates[static_cast<int>(fate)]);
+            count == 0 ? "nothing" : calls_[count - 1].description, count, calls_.size(),
+            kOutcomeWords[static_cast<int>(outcome)]);
         for (const bool is_kept : choice) description += is_kept ? " 1" : " 0";
-        crashes.push_back({std::move(state), marks, std::move(description)});
+        crashes.push_back({std::move(state), reported, std::move(description)});
       }
     }
   }

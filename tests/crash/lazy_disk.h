@@ -4,7 +4,7 @@
 // While a LazyDisk exists, this program's calls of open, write, fsync, rename, link, unlink, mkdir
 // and related calls below its folder are recorded, and all but the syncs are executed
 // (interposed.cc). crashes() then returns states that a crash after any of these calls could leave.
-// A test opens each state with dlrun's own reader and checks it.
+// A test reads each state with the code of dlrun that reads such files, and checks the result.
 //
 // The disk loses everything that POSIX permits a file system to lose. fsync of a file keeps its
 // bytes but not its name; fsync of a folder keeps the names in it. An unsynced change of a name
@@ -52,8 +52,8 @@ class LazyDisk {
   LazyDisk(const LazyDisk&) = delete;
   LazyDisk& operator=(const LazyDisk&) = delete;
 
-  /// Records that the writer has reported the step `name` as done.
-  void mark(const std::string& name);
+  /// Records that the tested writer has reported its step `name` as done.
+  void report_done(const std::string& name);
 
   /// Stops recording.
   void stop();
@@ -65,12 +65,11 @@ class LazyDisk {
 
   struct Crash {
     DiskState state;
-    std::set<std::string> marks;  ///< the marks set before the crash
-    std::string description;      ///< the last call before the crash, and the data that survived
+    std::set<std::string> reported;  ///< the names that report_done() got before the crash
+    std::string description;         ///< the last call before the crash, and the data that survived
   };
-  /// Returns states after a crash. No two of them have the same state and the same marks. Each
-  /// state has none, all, one, all but one, or the first few (any number) of the unsynced changes
-  /// of names.
+  /// Returns possible crashes. No two have the same `state` and the same `reported`. Each state has
+  /// none, all, one, all but one, or a prefix of the unsynced changes of names.
   [[nodiscard]] std::vector<Crash> crashes() const;
 
   // Only interposed.cc uses the functions below. It holds the lock during each call.
@@ -78,8 +77,7 @@ class LazyDisk {
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Records an ordering call, and returns true if it is to be executed: false for the call to
-  /// skip.
+  /// Records an ordering call. Returns false if this call must be skipped, and true otherwise.
   [[nodiscard]] bool record_ordering_call(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);
@@ -94,23 +92,25 @@ class LazyDisk {
   struct Node {
     bool is_folder = false;
     std::string bytes;
-    std::map<std::string, int> names;  ///< for a folder: indices of nodes
+    std::map<std::string, int> names;  ///< for a folder: from each name to the index of its node
   };
   /// A name in a folder.
   struct FolderEntry {
     int folder = -1;
     std::string name;
   };
-  enum class Act { kAddName, kRemoveName, kMove, kBytes, kSyncFile, kSyncFolder, kMark };
-  struct Step {
-    Act act = Act::kMark;
+  enum class Act { kAddName, kRemoveName, kMove, kBytes, kSyncFile, kSyncFolder, kReportDone };
+  /// A recorded call of a function of the C library, or of report_done().
+  struct Call {
+    Act act = Act::kReportDone;
     int node = -1;           ///< the node that gets a name, bytes or a sync
     FolderEntry at = {};     ///< kAddName, kRemoveName: the entry; kMove: the old entry
     FolderEntry to = {};     ///< kMove: the new entry
     std::string bytes = {};  ///< kBytes: the file's whole content from now on
     std::string description = {};
   };
-  enum class Fate { kLost, kHalf, kZeros, kKept };
+  /// The part of a file's unsynced bytes that a crash leaves.
+  enum class CrashOutcome { kLost, kHalf, kZeros, kKept };
 
   /// Adds the node of `path` and all nodes below it to initial_. Returns the index of the node.
   int add_initial_nodes(const std::filesystem::path& path);
@@ -120,14 +120,16 @@ class LazyDisk {
   /// Returns the index of the node in now_, or -1 if there is none.
   [[nodiscard]] int node_of(const FolderEntry& entry) const;
   [[nodiscard]] int node_at(const std::string& path) const { return node_of(entry_of(path)); }
-  /// Applies a step to now_ and appends it to steps_.
-  void apply_and_record(Step step);
-  /// Applies a change of a name. Other steps have no effect.
-  static void apply_name_change(std::vector<Node>& nodes, const Step& step);
+  /// Applies a call to now_ and appends it to calls_.
+  void apply_and_record(Call call);
+  /// Applies a call that changes a name. Other calls have no effect.
+  static void apply_name_change(std::vector<Node>& nodes, const Call& call);
+  /// Adds the node with the index `node`, and all nodes below it, to `state`. `path` is its path.
   static void add_to_state(const std::vector<Node>& nodes, int node, const std::string& path,
                            DiskState& state);
   [[nodiscard]] static std::string bytes_after_crash(const std::string& synced_bytes,
-                                                     const std::string& unsynced_bytes, Fate fate);
+                                                     const std::string& unsynced_bytes,
+                                                     CrashOutcome outcome);
 
   std::string folder_;
   std::optional<std::size_t> skip_;
@@ -135,7 +137,7 @@ class LazyDisk {
   /// later, so that an index means the same as in now_.
   std::vector<Node> initial_;
   std::vector<Node> now_;  ///< the state that the program sees
-  std::vector<Step> steps_;
+  std::vector<Call> calls_;
   std::vector<std::string> ordering_calls_;
 };
 

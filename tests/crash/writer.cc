@@ -12,15 +12,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  std::vector<std::string> guards;
-  std::size_t crashes = 0;
-  /// The writer's own error, or the first few faults after crashes.
+struct Simulation {
+  std::vector<std::string> guards;  ///< the ordering calls of the writer
+  std::size_t crash_count = 0;
+  /// The writer's own error, or the first faults that its reader finds after a crash.
   std::vector<std::string> faults;
 };
 
-Outcome simulate_crashes(const Writer& writer, std::optional<std::size_t> skip) {
-  const std::size_t max_faults = skip ? 1 : 3;  // after a skip, one fault is enough
+Simulation simulate_crashes(const Writer& writer, std::optional<std::size_t> skip) {
+  const std::size_t max_faults = skip ? 1 : 3;  // one fault shows that the skipped guard is needed
   const TemporaryDirectory parent;
   const fs::path folder = parent / "disk";
   fs::create_directory(folder);
@@ -28,32 +28,32 @@ Outcome simulate_crashes(const Writer& writer, std::optional<std::size_t> skip) 
   LazyDisk disk(folder, skip);
   const auto written = writer.write(folder, disk);
   disk.stop();
-  Outcome outcome{disk.ordering_calls(), 0, {}};
+  Simulation simulation{disk.ordering_calls(), 0, {}};
   if (!written) {
-    outcome.faults.push_back("the writer failed: " + written.error().message);
-    return outcome;
+    simulation.faults.push_back("the writer failed: " + written.error().message);
+    return simulation;
   }
   for (const LazyDisk::Crash& crash : disk.crashes()) {
-    ++outcome.crashes;
+    ++simulation.crash_count;
     const TemporaryDirectory after_crash;
     write_disk_state(crash.state, after_crash.path());
-    const std::string fault = writer.fault_of(after_crash.path(), crash.marks);
+    const std::string fault = writer.fault_of(after_crash.path(), crash.reported);
     if (fault.empty()) continue;
-    outcome.faults.push_back(crash.description + ": " + fault);
-    if (outcome.faults.size() == max_faults) break;
+    simulation.faults.push_back(crash.description + ": " + fault);
+    if (simulation.faults.size() == max_faults) break;
   }
-  return outcome;
+  return simulation;
 }
 
 }  // namespace
 
 void check_writer(const Writer& writer, const std::vector<UnneededGuard>& unneeded) {
-  const Outcome unskipped = simulate_crashes(writer, std::nullopt);  // no guard is skipped
-  for (const std::string& fault : unskipped.faults) FAIL_CHECK(fault);
-  CHECK(unskipped.crashes > unskipped.guards.size());
-  REQUIRE_FALSE(unskipped.guards.empty());
-  for (std::size_t i = 0; i < unskipped.guards.size(); ++i) {
-    const std::string& guard = unskipped.guards[i];
+  const Simulation with_all_guards = simulate_crashes(writer, std::nullopt);
+  for (const std::string& fault : with_all_guards.faults) FAIL_CHECK(fault);
+  CHECK(with_all_guards.crash_count > with_all_guards.guards.size());
+  REQUIRE_FALSE(with_all_guards.guards.empty());
+  for (std::size_t i = 0; i < with_all_guards.guards.size(); ++i) {
+    const std::string& guard = with_all_guards.guards[i];
     const bool is_listed =
         std::any_of(unneeded.begin(), unneeded.end(),
                     [&](const UnneededGuard& known) { return guard == known.guard; });
@@ -64,11 +64,11 @@ void check_writer(const Writer& writer, const std::vector<UnneededGuard>& unneed
       FAIL_CHECK("the reader finds a fault if this unneeded guard is skipped: ", guard);
   }
   for (const UnneededGuard& known : unneeded) {
-    const bool is_there = std::find(unskipped.guards.begin(), unskipped.guards.end(),
-                                    known.guard) != unskipped.guards.end();
+    const bool is_there = std::find(with_all_guards.guards.begin(), with_all_guards.guards.end(),
+                                    known.guard) != with_all_guards.guards.end();
     if (!is_there) FAIL_CHECK("this unneeded guard does not exist: ", std::string(known.guard));
   }
-  MESSAGE(unskipped.crashes, " crashes, ", unskipped.guards.size(), " guards");
+  MESSAGE(with_all_guards.crash_count, " crashes, ", with_all_guards.guards.size(), " guards");
 }
 
 }  // namespace dlrun::crash

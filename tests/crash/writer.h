@@ -16,12 +16,13 @@ namespace dlrun::crash {
 struct Writer {
   /// Creates the files that exist before the writer runs; they count as synced. May be empty.
   std::function<void(const std::filesystem::path& folder)> prepare;
-  /// Writes below `folder`. Calls mark() after each step that it reports as done.
+  /// Writes below `folder`. Calls disk.report_done() after each step that the writer reports as
+  /// done.
   std::function<Result<>(const std::filesystem::path& folder, LazyDisk& disk)> write;
-  /// Reads the state after a crash. Returns the fault, or "" if there is none. marks: the steps
-  /// that the writer had reported as done before the crash.
+  /// Reads the state after a crash. Returns the fault, or "" if there is none. reported: the steps
+  /// for which the writer had called report_done() before the crash.
   std::function<std::string(const std::filesystem::path& folder,
-                            const std::set<std::string>& marks)>
+                            const std::set<std::string>& reported)>
       fault_of;
 };
 

@@ -32,7 +32,7 @@ namespace dlrun::crash {
 namespace {
 
 namespace fs = std::filesystem;
-using Marks = std::set<std::string>;
+using Names = std::set<std::string>;
 
 constexpr std::size_t kMaxTextBytes = 1U << 20U;
 
@@ -59,12 +59,12 @@ TEST_CASE(
   check_writer({[&](const fs::path& folder) { must(write_file_atomic(folder / "file", old_text)); },
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   DLRUN_TRY(write_file_atomic(folder / "file", new_text));
-                  disk.mark("written");
+                  disk.report_done("written");
                   return {};
                 },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                [&](const fs::path& folder, const Names& reported) -> std::string {
                   const std::string text = text_of(folder / "file");
-                  if (text == new_text || (text == old_text && !marks.contains("written")))
+                  if (text == new_text || (text == old_text && !reported.contains("written")))
                     return {};
                   return "the file has the text " + text.substr(0, 100);
                 }});
@@ -77,12 +77,12 @@ TEST_CASE(
   check_writer({{},
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   DLRUN_TRY(create_file_exclusive(folder / "file", text));
-                  disk.mark("written");
+                  disk.report_done("written");
                   return {};
                 },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                [&](const fs::path& folder, const Names& reported) -> std::string {
                   if (!fs::exists(folder / "file"))
-                    return marks.contains("written") ? "the file is not there" : "";
+                    return reported.contains("written") ? "the file is not there" : "";
                   return text_of(folder / "file") == text ? "" : "the file holds something else";
                 }});
 }
@@ -94,11 +94,11 @@ TEST_CASE(
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   DLRUN_TRY(make_private_directories(folder / "a/b/c"));
                   DLRUN_TRY(write_file_atomic(folder / "a/b/c/file", "text"));
-                  disk.mark("written");
+                  disk.report_done("written");
                   return {};
                 },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
-                  return !marks.contains("written") || text_of(folder / "a/b/c/file") == "text"
+                [&](const fs::path& folder, const Names& reported) -> std::string {
+                  return !reported.contains("written") || text_of(folder / "a/b/c/file") == "text"
                              ? ""
                              : "the file is gone";
                 }});
@@ -113,22 +113,22 @@ TEST_CASE("crash: a submission's journal has the intent or the job, and a report
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   DLRUN_TRY(make_private_directories(run_of(folder)));
                   DLRUN_TRY(write_submission(run_of(folder), submission));
-                  disk.mark("intent");
+                  disk.report_done("intent");
                   Submission sent = submission;
                   sent.state = Submission::State::kSubmitted;
                   sent.job = {"alps", "42"};
                   DLRUN_TRY(write_submission(run_of(folder), sent));
-                  disk.mark("submitted");
+                  disk.report_done("submitted");
                   return {};
                 },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                [&](const fs::path& folder, const Names& reported) -> std::string {
                   const auto read = read_submission(run_of(folder));
                   if (!read) return read.error().message;
-                  if (!*read) return marks.contains("intent") ? "the journal is gone" : "";
+                  if (!*read) return reported.contains("intent") ? "the journal is gone" : "";
                   if ((*read)->token != submission.token) return "another token";
                   if ((*read)->state == Submission::State::kSubmitted)
                     return (*read)->job.id == "42" ? "" : "no job";
-                  return marks.contains("submitted") ? "the job is forgotten" : "";
+                  return reported.contains("submitted") ? "the job is forgotten" : "";
                 }});
 }
 
@@ -143,12 +143,12 @@ TEST_CASE(
          for (const char* attempt : {"attempt 0", "attempt 1"}) {
            const auto claimed = agent::claim_run(run_of(folder), job, "mnist", 0);
            if (!claimed) return tl::unexpected(claimed.error());
-           disk.mark(attempt);
+           disk.report_done(attempt);
          }
          return {};
        },
-       [&](const fs::path& folder, const Marks& marks) -> std::string {
-         const int attempts = static_cast<int>(marks.size());
+       [&](const fs::path& folder, const Names& reported) -> std::string {
+         const int attempts = static_cast<int>(reported.size());
          const auto claim = read_claim(run_of(folder));
          if (!claim) return claim.error().message;
          if (*claim ? (*claim)->job.id != "42" : attempts > 0)
@@ -165,7 +165,7 @@ TEST_CASE(
        {"fsync runs/mnist-1, 2", kSyncedAgain},
        {"fsync runs/mnist-1, 4", kSyncedAgain},
        {"fsync runs/mnist-1/.claim.*.tmp, 2",
-        "the claim exists already, so this file is not linked to its name"},
+        "the claim exists already, so this temporary file does not become the claim"},
        {"rename runs/mnist-1/claim, 1", "the second attempt writes the same claim"}});
 }
 
@@ -186,10 +186,10 @@ TEST_CASE(
                   if (!file) return tl::unexpected(file.error());
                   DLRUN_TRY(write_all(file->file.get(), event("ended", 0)));
                   if (::fdatasync(file->file.get()) != 0) return fail(Errc::kIo, "fdatasync");
-                  disk.mark("ended");
+                  disk.report_done("ended");
                   return {};
                 },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                [&](const fs::path& folder, const Names& reported) -> std::string {
                   const auto history = agent::read_history_file(path_of(folder), false);
                   if (!history) return history.error().message;
                   if (history->history.restart_count() != 1) return "a restart is forgotten";
@@ -197,7 +197,7 @@ TEST_CASE(
                     return "the last progress event is gone";
                   const bool has_end =
                       text_of(path_of(folder)).find("\"ended\"") != std::string::npos;
-                  return has_end || !marks.contains("ended") ? "" : "the end is gone";
+                  return has_end || !reported.contains("ended") ? "" : "the end is gone";
                 }});
 }
 
@@ -210,18 +210,18 @@ TEST_CASE("crash: an index entry is complete or missing, and remains after succe
        [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
          for (const char* id : {"mnist-1", "mnist-2"}) {
            DLRUN_TRY(index_of(folder).add({id, "mnist", folder / id, "2026-01-01T00:00:00.000Z"}));
-           disk.mark(id);
+           disk.report_done(id);
          }
          return {};
        },
-       [&](const fs::path& folder, const Marks& marks) -> std::string {
+       [&](const fs::path& folder, const Names& reported) -> std::string {
          const auto listing = index_of(folder).list();
          if (!listing) return listing.error().message;
          if (!listing->damaged.empty()) return listing->damaged.front();
-         Marks found;
+         Names found;
          for (const IndexEntry& entry : listing->entries) found.insert(entry.id);
-         for (const std::string& mark : marks) {
-           if (!found.contains(mark)) return mark + " is gone";
+         for (const std::string& id : reported) {
+           if (!found.contains(id)) return id + " is gone";
          }
          return {};
        }});
@@ -238,18 +238,19 @@ TEST_CASE("crash: a download is complete or missing, and remains after success i
                   if (!downloader) return tl::unexpected(downloader.error());
                   const auto fetched = downloader->fetch(download);
                   if (!fetched) return tl::unexpected(fetched.error());
-                  disk.mark("fetched");
+                  disk.report_done("fetched");
                   return {};
                 },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                [&](const fs::path& folder, const Names& reported) -> std::string {
                   const auto found = is_downloaded(folder / "data/mnist", download);
                   if (!found) return found.error().message;
-                  return *found || !marks.contains("fetched") ? "" : "the download is gone";
+                  return *found || !reported.contains("fetched") ? "" : "the download is gone";
                 }});
 }
 
 TEST_CASE(
-    "crash: events remain once drain() has succeeded, and events after a torn one can be read") {
+    "crash: events remain once drain() has succeeded, and events after an incomplete one can be "
+    "read") {
   const auto events_of = [](const fs::path& folder) { return folder / "run/events.jsonl"; };
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -261,19 +262,19 @@ TEST_CASE(
                   for (const auto& event : written) {
                     log->record(event);
                     if (!log->drain(kDrainLimit)) return fail(Errc::kTimeout, "the disk is slow");
-                    disk.mark(std::string(kind_of(event)));
+                    disk.report_done(std::string(kind_of(event)));
                   }
                   return {};
                 },
-                [&](const fs::path& folder, const Marks& marks) -> std::string {
+                [&](const fs::path& folder, const Names& reported) -> std::string {
                   const auto record = read_events(folder / "run");
                   if (!record) return record.error().message;
                   if (record->damaged_lines > 0) return "a damaged line";
-                  if (marks.contains("claimed") && record->claimed_by != "42")
+                  if (reported.contains("claimed") && record->claimed_by != "42")
                     return "the claim is gone";
-                  if (marks.contains("joined") && !record->have_ranks_joined)
+                  if (reported.contains("joined") && !record->have_ranks_joined)
                     return "the ranks are gone";
-                  if (marks.contains("ended") && !record->ended) return "the end is gone";
+                  if (reported.contains("ended") && !record->ended) return "the end is gone";
                   auto log = agent::EventLog::open(events_of(folder));
                   if (!log) return log.error().message;
                   log->record(events::Ended{.state = EndState::kFailed});
@@ -291,13 +292,13 @@ TEST_CASE(
                 [](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   const auto ended = write_lost_end(folder / "run", 1, "lead is gone");
                   if (!ended) return tl::unexpected(ended.error());
-                  disk.mark("ended");
+                  disk.report_done("ended");
                   return {};
                 },
-                [](const fs::path& folder, const Marks& marks) -> std::string {
+                [](const fs::path& folder, const Names& reported) -> std::string {
                   const auto record = read_events(folder / "run");
                   if (!record) return record.error().message;
-                  return record->ended || !marks.contains("ended") ? "" : "the end is gone";
+                  return record->ended || !reported.contains("ended") ? "" : "the end is gone";
                 }});
 }
 
@@ -328,12 +329,12 @@ Writer checkpoint_writer(std::size_t keep) {
           [checkpoints_in](const fs::path& folder, LazyDisk& disk) -> Result<> {
             for (const std::uint64_t step : {10U, 20U, 30U}) {
               DLRUN_TRY(checkpoints_in(folder).save(state_at(step), kLayout));
-              disk.mark(std::to_string(step));
+              disk.report_done(std::to_string(step));
             }
             return {};
           },
-          [checkpoints_in](const fs::path& folder, const Marks& marks) -> std::string {
-            const std::uint64_t reported_step = marks.size() * 10;
+          [checkpoints_in](const fs::path& folder, const Names& reported) -> std::string {
+            const std::uint64_t reported_step = reported.size() * 10;
             std::vector<std::string> skipped;
             const auto loaded =
                 checkpoints_in(folder).load_newest(kLayout, "adam", kOptimizerArrayNames, skipped);
@@ -352,8 +353,8 @@ Writer checkpoint_writer(std::size_t keep) {
           }};
 }
 
-/// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
-/// also covers the earlier ones.
+/// Saving a checkpoint syncs a folder whenever a name in it changes. The last of these syncs also
+/// covers the earlier changes, so the earlier syncs are unneeded.
 const std::vector<UnneededGuard> kUnneededForCheckpoints{
     {"fsync runs/mnist-1/checkpoints, 1", kSyncedAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kSyncedAgain},
@@ -367,11 +368,11 @@ const std::vector<UnneededGuard> kUnneededForCheckpoints{
 
 }  // namespace
 
-TEST_CASE("crash: the checkpoint that was just saved remains if only one is kept") {
+TEST_CASE("crash: the newest checkpoint remains if one checkpoint is kept") {
   check_writer(checkpoint_writer(1), kUnneededForCheckpoints);
 }
 
-TEST_CASE("crash: the checkpoint that was just saved remains if an older one is kept, too") {
+TEST_CASE("crash: the newest checkpoint remains if two checkpoints are kept") {
   check_writer(checkpoint_writer(2), kUnneededForCheckpoints);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the links of all Markdown pages of the repository, and that the site lists every page
-once, except the page of each decision. Also checks the list of decisions, the table of exit codes,
-and the length of README.md and ARCHITECTURE.md.
+"""Checks the links of all Markdown pages of the repository, and that mkdocs.yml lists every
+page once, except the pages of decisions. Also checks the list of decisions, the table of exit
+codes, and the length of README.md and ARCHITECTURE.md.
 
 usage: links_test.py
 
@@ -29,7 +29,7 @@ def pages():
     return [ROOT / name for name in listed.splitlines() if (ROOT / name).exists()]
 
 
-def text_of(page):
+def text_without_code(page):
     """Returns the page without its blocks of code, and with x in place of code in backticks."""
     text = re.sub(r"^ *(`{3,}).*?^ *\1 *$", "", page.read_text(encoding="utf-8"),
                   flags=re.DOTALL | re.MULTILINE)
@@ -47,34 +47,34 @@ def anchors_of(page):
     return found
 
 
-def names_in(nav):
-    """Returns the pages that mkdocs.yml lists."""
+def pages_in(nav):
+    """Returns the names of the pages in `nav` of mkdocs.yml, or in a part of it."""
     if isinstance(nav, str):
         return [nav]
     entries = nav.values() if isinstance(nav, dict) else nav
-    return [name for entry in entries for name in names_in(entry)]
+    return [name for entry in entries for name in pages_in(entry)]
 
 
 class Links(unittest.TestCase):
     def test_every_link_leads_to_a_file_and_to_a_heading(self):
         count, wrong = 0, []
         for page in pages():
-            for target in LINK.findall(text_of(page)):
+            for target in LINK.findall(text_without_code(page)):
                 if re.match(r"[a-z][a-z0-9+.-]*:", target):
                     continue
                 count += 1
                 path, _, anchor = target.partition("#")
                 file = (page.parent / path).resolve() if path else page
-                place = f"{page.relative_to(ROOT)}: {target}"
+                link = f"{page.relative_to(ROOT)}: {target}"
                 if not file.exists() or not file.is_relative_to(ROOT):
-                    wrong.append(f"{place} leads to no file of the repository")
+                    wrong.append(f"{link} leads to no file of the repository")
                 elif anchor and (file.suffix != ".md" or anchor not in anchors_of(file)):
-                    wrong.append(f"{place} leads to no heading")
+                    wrong.append(f"{link} leads to no heading")
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
         self.assertGreater(count, 200)
 
     def test_the_site_lists_each_page_once_except_pages_of_decisions(self):
-        listed = names_in(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+        listed = pages_in(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
         self.assertEqual(sorted(listed), sorted(set(listed)), "a page is listed twice")
         for name in listed:
             if not GENERATED_PAGE.match(name):

@@ -18,7 +18,7 @@ everything else. A mark stands on a line of its own before the block that it con
     <!-- exits with 5 -->           each command of the block exits with 5 and not with 0
     <!-- output is compared -->     each line of output that the block shows is in the real output
     <!-- before this, the test executes: COMMAND -->
-                                   the command runs before the block; no reader sees it
+                                   the command runs before the block; the page does not show it
     <!-- page needs Slurm -->       anywhere: tests/e2e/pages.bats runs the page on the testbed
 
 commands.sh prints one line for each command: `ok PAGE:LINE COMMAND`, or `not ok ...` and the output
@@ -240,17 +240,17 @@ def run_page(page, commands_dir):
                 return False
             finally:
                 try:
-                    os.killpg(process.pid, signal.SIGKILL)  # what a command left in the background
+                    os.killpg(process.pid, signal.SIGKILL)  # processes left in the background
                 except ProcessLookupError:
                     pass
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def run(dlrun, names):
+def run(dlrun, page_names):
     commands_dir = make_commands_folder(pathlib.Path(dlrun).resolve())
     try:
-        pages = [read_page(name) for name in names or all_pages()]
+        pages = [read_page(name) for name in page_names or all_pages()]
         runnable = [page for page in pages if not page.needs_slurm
                     and any(not command.why_not_run for command in page.commands)]
         if not runnable:

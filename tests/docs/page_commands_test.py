@@ -63,7 +63,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.run_page("<!-- output is compared -->\n" +
                                        block.replace("three", "two"))[0], 0)
 
-    def test_a_block_with_the_mark_not_run_is_not_run(self):
+    def test_commands_of_a_block_marked_as_not_run_are_left_out_of_the_script(self):
         page = self.write_and_read_page(
             "<!-- not run: it waits -->\n```console\n$ sleep inf\n```\n")
         self.assertEqual(page.commands[0].why_not_run, "it waits")

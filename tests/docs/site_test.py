@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Builds the documentation site with `mkdocs build --strict`, and checks every page: each link
-leads to a file of the site and to an anchor of it, and no page loads anything from another host.
+leads to a file of the site and to an anchor of that file, and no page loads anything from another
+host.
 
 usage: site_test.py MKDOCS
 """
@@ -19,7 +20,7 @@ MKDOCS = sys.argv[1] if len(sys.argv) > 1 else "mkdocs"
 
 
 class PageParts(html.parser.HTMLParser):
-    """Collects the links of a page, what it loads, its anchors and its text outside code."""
+    """The links of a page, the addresses that it loads, its anchors, and its text outside code."""
 
     def __init__(self, text):
         super().__init__()
@@ -90,12 +91,12 @@ class Site(unittest.TestCase):
                     continue
                 count += 1
                 file = self.file_of(page, target)
-                place = f"{page.relative_to(self.site)}: {target}"
+                link = f"{page.relative_to(self.site)}: {target}"
                 if not file.is_file():
-                    wrong.append(f"{place} leads to no file")
+                    wrong.append(f"{link} leads to no file")
                 elif address.fragment and file.suffix == ".html" and \
                         urllib.parse.unquote(address.fragment) not in self.pages[file].anchors:
-                    wrong.append(f"{place} leads to no anchor")
+                    wrong.append(f"{link} leads to no anchor")
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong[:40]))
         self.assertGreater(count, 1000)
 
@@ -110,14 +111,16 @@ class Site(unittest.TestCase):
     def test_no_markdown_is_left_in_the_text(self):
         for page, parts in self.pages.items():
             text = "".join(parts.text)
-            left = re.search(r"^\s*- \S.*|\]\([^)]*\)|^\|.*\|$|```|<!--", text, re.MULTILINE)
-            self.assertIsNone(left, f"{page.relative_to(self.site)}: {left and left[0]}")
+            markdown = re.search(r"^\s*- \S.*|\]\([^)]*\)|^\|.*\|$|```|<!--", text, re.MULTILINE)
+            self.assertIsNone(markdown,
+                              f"{page.relative_to(self.site)}: {markdown and markdown[0]}")
 
     def test_nested_lists_and_pipe_characters_in_tables_look_as_in_the_repository(self):
         architecture = (self.site / "source/ARCHITECTURE/index.html").read_text(encoding="utf-8")
         self.assertRegex(architecture, r"if no other one applies:\s*<ul>")
-        interface = self.site / "source/runtime/ENVIRONMENT/index.html"
-        self.assertIn("<code>--role main|service</code>", interface.read_text(encoding="utf-8"))
+        environment_page = self.site / "source/runtime/ENVIRONMENT/index.html"
+        self.assertIn("<code>--role main|service</code>",
+                      environment_page.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

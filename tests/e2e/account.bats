@@ -5,9 +5,9 @@
 load helpers
 
 setup_file() {
-    local own=$DLRUN_TESTBED_DIR.account
+    local separate_dir=$DLRUN_TESTBED_DIR.account
     forget_testbed
-    export DLRUN_TESTBED_DIR=$own
+    export DLRUN_TESTBED_DIR=$separate_dir
     "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --conf PriorityType=priority/multifactor
     load_testbed

@@ -29,7 +29,7 @@ dependency() {
     scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'
 }
 
-@test "a job with after.ok waits for the named run, and starts after this run has succeeded" {
+@test "a job with after.ok starts only after the run of that key has succeeded" {
     dl submit first.yaml
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
@@ -60,7 +60,7 @@ dependency() {
     [[ $(dependency second) != *"$(job first)"* ]]
 }
 
-@test "if the run that after.ok names fails, the waiting job is cancelled" {
+@test "if the run of after.ok fails, the job that waits for it is cancelled" {
     dl submit first.yaml
     dl submit second.yaml --set 'after.ok=[first]'
     as_user touch "$dir/fail" "$dir/go"
@@ -78,7 +78,7 @@ dependency() {
     [[ $output == *"again; then "*"/resolved.yaml --set after.ok=RUN"* ]]
 }
 
-@test "status of a job names the run before it that was cancelled while it was pending" {
+@test "if a pending run is cancelled, the status of a job that waited for it shows this run" {
     dl submit first.yaml --set resources.begin=now+1hour
     dl submit second.yaml --set 'after.ok=[first]'
     dl cancel first
@@ -89,8 +89,8 @@ dependency() {
 @test "jobs with after.notok or after.any start after a failure, and keys of after accept job ids" {
     dl submit first.yaml
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
-    # An interactive session waits for runs and for job ids: salloc's option has the ids from the
-    # spec, and dlrun adds the jobs of the runs.
+    # An interactive session waits for the runs and for the job ids of the spec: salloc's option
+    # --dependency has both.
     as_user bash -c 'cd "$1" &&
         exec dlrun interactive second.yaml --set name=session --set "after.any=[first, \"1\"]" \
             -- touch session' \
@@ -151,7 +151,7 @@ dependency() {
     wait_until 90 is_state second cancelled
 }
 
-@test "a run waits for all points of a sweep, also for resubmitted ones, and the error names a failed point" {
+@test "a run waits for all points of a sweep, resubmitted or not, and is refused if one failed" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'
     dl submit first.yaml \
@@ -201,7 +201,7 @@ dependency() {
     [[ $(dl logs last) == *"version two"*"/code"* ]]
 }
 
-@test "an edited script keeps its dependency, its code and its record, also in resubmit" {
+@test "an edited script keeps its dependency, code snapshot and spec, also when it is resubmitted" {
     as_user bash -c "cd '$dir' && git init -q && echo 'echo version one' >work.sh &&
         git add work.sh && git -c user.name=t -c user.email=t@example.org commit -qm one"
     dl submit first.yaml
@@ -222,7 +222,7 @@ dependency() {
     [ "$(dl logs second | grep version)" = "version one" ]
     path=$(dl status second --json | jq -r .path)
     for file in spec.yaml resolved.yaml plan.json; do [ -s "$path/$file" ]; done
-    # The recorded repository is that of the spec, not that of this shell's directory.
+    # The recorded repository is that of the spec, not that of the directory where submit ran.
     [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ]
     # The resubmission runs the same script with the same code. A submission of the resolved spec
     # copies the code again, and dlrun says so.

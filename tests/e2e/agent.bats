@@ -48,7 +48,8 @@ echo "usr1 $usr1 term $term" >"$1/count-$DLRUN_RANK"
 SH
     chmod 755 "$dir/counter"
 }
-# Prints how many ranks have which counts, such as "8 usr1 1 term 0".
+# Prints how many ranks have the same counts, such as "8 usr1 1 term 0": 8 ranks got USR1 once and
+# TERM never.
 print_counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//' | tee /dev/stderr; }
 end_run() {
     as_user touch "$dir/stop"
@@ -141,7 +142,7 @@ end_run() {
     done
 }
 
-@test "a step that cannot be launched ends the job with 77 and srun's message" {
+@test "a step that cannot be launched ends the job with exit code 77 and srun's message" {
     submit_lead_job '' '-n 4000' true
     wait_until 20 has_event ended
     [[ $(last_event ended) == *'"code":77'*'More processors requested'* ]]
@@ -177,7 +178,7 @@ job_failed_with() {
     [[ $(last_event ended) == *'"state":"cancelled","code":143,'"$message"* ]]
 }
 
-@test "a command that is not on the node ends the job with 127, and a line names host and PATH" {
+@test "a command that is not on the node ends the job with 127, and a message shows host and PATH" {
     submit_lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
     message='pythonx: command not found \(PATH=.*\); dlrun ends the other 7 ranks'
@@ -210,7 +211,7 @@ job_failed_with() {
     [ "$(cat "$run_dir/logs/attempt-1/rank-0003.log")" = "attempt 1" ]
 }
 
-@test "another job for the same run directory starts no program and exits with 75" {
+@test "a second job for the same run directory starts no program and exits with 75" {
     submit_lead_job '' '' true
     wait_until 20 has_event ended
     local first_run_dir=$run_dir
@@ -230,7 +231,7 @@ job_failed_with() {
     [[ $(<"$run_dir/events.jsonl") != *'"event":"ended"'* ]]
 }
 
-@test "if ranks do not join, their nodes are named in an error" {
+@test "if ranks do not join, an error lists their nodes" {
     # On n3 the agent is delayed.
     cat >"$dir/slow" <<'SH'
 #!/bin/bash

@@ -52,7 +52,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     [ "$(count_runs)" -eq 2 ]
 }
 
-@test "cancel ends the run and its step, and leaves the allocation" {
+@test "cancel ends the run and its step, but not the allocation" {
     hold_allocation 2
     dl submit exp.yaml --in "$job" --set 'environment.vars.WORK=sleep 300'
     wait_until 30 rank_0_has_printed
@@ -65,7 +65,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     is_running "$job"
 }
 
-@test "a failed rank is named, and the run restarts in the allocation, which is not requeued" {
+@test "a failed rank is reported, and the run restarts in its allocation, without a requeue" {
     hold_allocation 2
     run dl submit exp.yaml --in "$job" --set retry.max=1 --watch \
         --set 'environment.vars.WORK=test $DLRUN_RANK != 1 || exit 7'
@@ -77,7 +77,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     [[ $(scontrol show job "$job") == *"Restarts=0"* ]]
 }
 
-@test "a run that does not fit, and a job that is not the user's or does not run, are refused" {
+@test "a run that does not fit, another user's job, and an unknown job are refused" {
     hold_allocation 2
     run dl submit exp.yaml --in "$job" --set resources.nodes=3
     [ "$status" -eq 2 ]

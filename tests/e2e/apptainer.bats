@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Jobs in containers with apptainer. Of the built-in sites that have a container runtime, most have
-# this one. The tests use the installed apptainer or the testbed's stand-in.
+# Jobs in containers with apptainer. Most built-in sites with a container runtime have apptainer.
+# The tests use the installed apptainer, or the testbed's stand-in if none is installed.
 # timeout: 200
 
 load helpers

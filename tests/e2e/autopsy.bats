@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Before dlrun ends a hanging run, it saves the positions of the run's ranks in the code.
+# Before dlrun ends a hanging run, it saves each rank's position in the code.
 # tests/unit/agent_autopsy_test.cc tests the reading of stacks and the grouping of ranks.
 # timeout: 240
 
@@ -8,7 +8,7 @@ load helpers
 setup() { dir=$(fresh_dir); }
 json() { dl status "$1" --json 2>/dev/null; }
 
-@test "status names the one torch rank of 8 that waits for a lock, and the run has all stacks" {
+@test "status shows which of 8 torch ranks waits for a lock, and the run has the stacks of all" {
     # The first lines keep a rank from being silent while it imports torch, because the import can
     # take longer than hang_after on a busy machine.
     as_user tee "$dir/train.py" >/dev/null <<'PY'
@@ -76,7 +76,7 @@ YAML
     grep -q 'line 22 in load_next_batch' "$folder/rank-0005.txt"
 }
 
-@test "without a debugger, status shows the kernel's state of each rank, also of a stopped one" {
+@test "without a debugger, status shows the state of each process, even of a suspended one" {
     as_user tee "$dir/exp.yaml" >/dev/null <<'YAML'
 name: plain
 resources: {nodes: 1, tasks_per_node: 3, cpus_per_task: 1, time: 10m}
@@ -98,7 +98,7 @@ YAML
     [ "$(json plain | jq -c '[.state, .attempt, .restarts[0].cause]')" = '["completed",1,"hang"]' ]
     [ "$(json plain | jq -r '.autopsy | [.attempt, .odd, .groups[0].ranks] | join(" ")')" \
         = "0 1 1" ]
-    [[ $(json plain | jq -r '.autopsy.groups[0].frames[0]') == "is stopped"* ]]
+    [[ $(json plain | jq -r '.autopsy.groups[0].frames[0]') == "is suspended"* ]]
     [[ $(json plain | jq -r '.autopsy.groups[1].frames[0]') == sleeps* ]]
     grep -q 'neither py-spy nor gdb is in PATH here' \
         "$(json plain | jq -r .path)/autopsy/attempt-0/rank-0001.txt"

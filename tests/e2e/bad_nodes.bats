@@ -12,23 +12,19 @@ json() { dl status "$1" --json 2>/dev/null; }
 events() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 nodes_of() { scontrol show job --oneliner "$1" | sed -n 's/.* NodeList=\([^ ]*\).*/\1/p'; }
 
-# write_failing_spec NAME NODES: writes NAME.yaml, whose job cannot write its TMPDIR on n1 and
-# remembers n1 as bad
-write_failing_spec() {
-    write_spec "$1" <<YAML
-name: $1
-resources: {nodes: $2, tasks_per_node: 1, time: 5m}
+@test "the next submission excludes a bad node, and dlrun nodes lists and forgets it" {
+    # The job needs n1, and another node may be free earlier. n1 is remembered as bad, because the job
+    # cannot write its TMPDIR there.
+    write_spec first <<'YAML'
+name: first
+resources: {nodes: 2, tasks_per_node: 1, time: 5m, nodelist: n1}
 environment:
   # On n1 this path is a file, so no folder can be made there.
-  setup_node: '[[ \$(hostname) != n1 ]] || { rm -rf /tmp/scratch && touch /tmp/scratch; }'
+  setup_node: '[[ $(hostname) != n1 ]] || { rm -rf /tmp/scratch && touch /tmp/scratch; }'
   vars: {TMPDIR: /tmp/scratch}
 launch: {command: [hostname]}
 health: {preflight: [disk], known_bad: 1h}
 YAML
-}
-
-@test "the next submission excludes a bad node, and dlrun nodes lists and forgets it" {
-    write_failing_spec first 2
     run dl submit first.yaml --watch
     echo "$output"
     [ "$status" -eq 5 ]
@@ -43,7 +39,7 @@ YAML
     [ "$(dl nodes first.yaml --json | jq -r .file)" = "$dir/runs/known-bad.jsonl" ]
 
     # The list may contain a node that the cluster no longer has. sbatch would refuse a job that
-    # excludes it.
+    # excludes such a node.
     as_user python3 - "$dir/runs/known-bad.jsonl" <<'PY'
 import json, sys, zlib
 line = json.dumps({"node": "gone7", "cluster": "testbed", "reason": "lost", "since": 1,
@@ -76,7 +72,7 @@ YAML
     [ "$status" -eq 0 ]
     [[ $output == *"n1 is excluded until "*n3* ]]
 
-    # The user's own list of nodes takes precedence, and dlrun warns about the bad node in it.
+    # A node in resources.nodelist is used even if it is bad, and dlrun warns about this node.
     run dl submit second.yaml --watch --set resources.nodelist=n1
     echo "$output"
     [[ $output == *"warning"*"n1 is remembered as bad"*"resources.nodelist asks for this node"* ]]
@@ -94,7 +90,8 @@ YAML
 @test "a spare node replaces a lost one in the allocation, with the same world size" {
     write_spec spare <<'YAML'
 name: spare
-resources: {nodes: 2, spare_nodes: 1, tasks_per_node: 2, cpus_per_task: 1, time: 5m}
+resources:
+  {nodes: 2, spare_nodes: 1, tasks_per_node: 2, cpus_per_task: 1, time: 5m, nodelist: 'n[1-3]'}
 launch:
   preset: torch
   command:

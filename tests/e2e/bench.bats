@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `dlrun bench collectives` measures every installed backend on this machine and names the missing
+# `dlrun bench collectives` measures every installed backend on this machine and lists the missing
 # ones. `dlrun bench scaling` runs a spec at several sizes, with and without Slurm.
 # timeout: 120
 
@@ -48,7 +48,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     [[ $output == *"--ranks: '0' is not a number from 1 to 1024"* ]]
 }
 
-@test "bench scaling runs a spec at every size and labels rates that it did not measure" {
+@test "bench scaling runs a spec at every size and labels the rates that it did not measure" {
     as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
 name: scaled
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}
@@ -98,7 +98,7 @@ YAML
     done
 }
 
-@test "bench scaling says why its job waits, and cancels the job if a signal ends bench" {
+@test "bench scaling says why its job waits, and cancels the job if a signal ends dlrun" {
     as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
 name: waits
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}

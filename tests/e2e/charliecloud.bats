@@ -47,7 +47,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     for rank in 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
 }
 
-@test "mount_home and remap_root take effect, and writable too unless ch-run is too old" {
+@test "mount_home and remap_root take effect, and so does writable unless ch-run is too old" {
     run inside 'ls ~/canary; id -u' --set container.mount_home=true --set container.remap_root=true
     echo "$output"
     [ "$status" -eq 0 ]
@@ -77,7 +77,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     run_mpi_chain_on_two_nodes "$dir/mpi"
 }
 
-@test "ch-run itself mounts a squashfs image, with the mount points that the image has" {
+@test "ch-run mounts a squashfs image by itself if the image has the mount points" {
     as_user mkdir -p "$folder$dir/runs"
     as_user mksquashfs "$folder" "$dir/image.sqfs" -no-progress -quiet >/dev/null
     run inside 'cat /etc/os-release; echo "$IN_BOTH $ONLY_IMAGE"' --runs "$dir/runs" \
@@ -87,7 +87,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     has_lines ID=dlrun-test "job image"
 }
 
-@test "an invalid image fails the job with ch-run's message, and nothing is tried again" {
+@test "an invalid image fails the job with ch-run's message, without a restart" {
     echo nonsense >"$dir/bad.sqfs"
     chmod a+r "$dir/bad.sqfs"
     run dl submit job.yaml --watch --set "container.image=$dir/bad.sqfs" \

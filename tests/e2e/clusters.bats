@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
 # resources.clusters on two real clusters that share a database: every command of dlrun reaches the
-# named cluster. The file has a testbed of its own.
+# cluster of the spec. The file has a testbed of its own.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
 load helpers
 
 setup_file() {
-    local own=$DLRUN_TESTBED_DIR.two
+    local separate_dir=$DLRUN_TESTBED_DIR.two
     # This testbed also has its own user, whose list of runs has no run of another test file.
     forget_testbed
-    export DLRUN_TESTBED_DIR=$own
+    export DLRUN_TESTBED_DIR=$separate_dir
     "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --second other
     load_testbed
@@ -65,9 +65,9 @@ dl_with_loggers() {
     as_user bash -c 'cd "$1" && PATH=$1/loggers:$PATH && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
-# Checks that all calls logged since the last check name the cluster, and empties the log. Ignores
-# calls that concern only this machine.
-all_calls_name_cluster_other() {
+# Checks that every logged call has the option -M or --clusters with the cluster `other`, and then
+# empties the log. Ignores calls that concern only this machine.
+check_and_empty_call_log() {
     local calls
     calls=$(grep -Ev '^srun --(mpi=list|help)$|^[a-z]+ --version$' "$dir/calls")
     : >"$dir/calls"
@@ -76,7 +76,7 @@ all_calls_name_cluster_other() {
     ! grep -Ev -- '(-M|--clusters?)[ =]?other( |$)' <<<"$calls"
 }
 
-@test "each command reaches the job of the other cluster, although a job here has the same id" {
+@test "each command reaches the job on the other cluster, although the local cluster has a job with the same id" {
     run dl submit job.yaml --json
     [ "$status" -eq 0 ]
     id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")
@@ -99,25 +99,25 @@ all_calls_name_cluster_other() {
     [ "$(job_state "$here_job")" = PENDING ]
 }
 
-@test "every Slurm command that dlrun calls for the run names the cluster" {
+@test "every Slurm command that dlrun calls for the run gets the run's cluster as an option" {
     dl_with_loggers submit job.yaml
-    all_calls_name_cluster_other
+    check_and_empty_call_log
     wait_until 60 is_state last running
     for words in "status last" "ls" "attach last -- true" "check job.yaml" \
         "submit job.yaml --test-only" "doctor -M other" "doctor -M other --site-file"; do
         : >"$dir/calls"
         # shellcheck disable=SC2086 # splits the words
         dl_with_loggers $words </dev/null
-        all_calls_name_cluster_other
+        check_and_empty_call_log
     done
     dl_with_loggers cancel last
-    all_calls_name_cluster_other
+    check_and_empty_call_log
     dl_with_loggers wait last || true
-    [ ! -s "$dir/calls" ] || all_calls_name_cluster_other
+    [ ! -s "$dir/calls" ] || check_and_empty_call_log
     dl_with_loggers interactive job.yaml -- bash -c 'echo on $SLURM_CLUSTER_NAME' \
         </dev/null >"$dir/out"
     grep -q '^on other$' "$dir/out"
-    all_calls_name_cluster_other
+    check_and_empty_call_log
 }
 
 @test "if sbatch dies before it replies, the job is found on its cluster and exists once" {
@@ -132,10 +132,10 @@ SH
     [ "$(jq -r .cluster <<<"$output")" = other ]
     [ "$(count_jobs_on other)" -eq 1 ]
     no_jobs_on testbed
-    all_calls_name_cluster_other
+    check_and_empty_call_log
 }
 
-@test "doctor queries the named cluster" {
+@test "doctor -M queries the cluster of this option" {
     run dl doctor -M other --json
     [ "$(jq -r .cluster <<<"$output")" = other ]
     [ "$(jq -r '.partitions[0].gpus_per_node' <<<"$output")" = 0 ]

@@ -33,7 +33,7 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $output == *"completed"* ]]
 }
 
-@test "submit prints the job, status finds it by each name, and only terminals get colours" {
+@test "status finds a submitted run by name, id, job or path, and only terminals get colours" {
     run dl submit hello.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r .job <<<"$output") id=$(jq -r .run <<<"$output") path=$(jq -r .path <<<"$output")
@@ -66,7 +66,7 @@ field() { dl status last --json | jq -r "$1"; }
         $(cat "$dir/out" "$dir/err") != *$'\e'* ]]
 }
 
-@test "a run's record has its spec, plan, script, provenance and journal" {
+@test "a run's directory has its spec, plan, script, provenance and journal, for the owner only" {
     as_user git -C "$dir" init -q
     as_user bash -c "cd '$dir' && git add . &&
         git -c user.name=t -c user.email=t@example.org commit -qm one &&
@@ -82,13 +82,13 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$(jq -r .git.commit "$path/provenance.json")" = "$(as_user git -C "$dir" rev-parse HEAD)" ]
     grep -q '^+# edited' "$path/tree.patch"
     [ "$(jq -r .state "$path/submission.json")" = submitted ]
-    # The copied programs have the hash that the provenance names.
-    tools=$dir/runs/.agents-$(id -u "$DLRUN_TESTBED_USER")/$(jq -r .tools "$path/provenance.json")
-    grep -Fq "/.agents-$(id -u "$DLRUN_TESTBED_USER")/${tools##*/}/dlrun-agent" "$path/job.sh"
-    cmp "$tools/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"
+    # The copied programs are in the folder whose name, a hash, is in the provenance.
+    copies=$dir/runs/.agents-$(id -u "$DLRUN_TESTBED_USER")/$(jq -r .tools "$path/provenance.json")
+    grep -Fq "/.agents-$(id -u "$DLRUN_TESTBED_USER")/${copies##*/}/dlrun-agent" "$path/job.sh"
+    cmp "$copies/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"
 }
 
-@test "a run's record names the job's Slurm, nodes, modules and packages" {
+@test "a run's surroundings.json has the job's version of Slurm, nodes, modules and packages" {
     as_user mkdir -p "$dir/venv/bin" \
         "$dir/venv/lib/python3.11/site-packages/"{numpy-1.26.4,torch-2.1.0}.dist-info
     as_user bash -c "echo 'export VIRTUAL_ENV=$dir/venv' >'$dir/venv/bin/activate'"
@@ -110,7 +110,7 @@ field() { dl status last --json | jq -r "$1"; }
     }' "$surroundings"
 }
 
-@test "if a rank is killed, --watch and wait exit with 5, and name host and signal, as status does" {
+@test "if a rank is killed, --watch and wait exit with 5 and show host and signal, as status does" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
@@ -126,7 +126,7 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $(dl status last) == *"rank 3 on n2 was ended by SIGKILL"* ]]
 }
 
-@test "a command that is not on the node is named and ends the run with 127" {
+@test "a command that is not on the node ends the run with 127, and the log shows the command" {
     run dl submit hello.yaml --watch --set 'launch.command=[no-such-program]'
     [ "$status" -eq 5 ]
     [ "$(field .code)" -eq 127 ]
@@ -139,7 +139,7 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $output == *"the job script ended with code 9 at: exit 9; the ranks were not started"* ]]
     [ "$(field '.state + " \(.code)"')" = "failed 9" ]
     [ ! -e "$(field .path)/logs" ]
-    # A script that was submitted by hand leaves a failed run, too.
+    # A script that was submitted by hand also leaves a failed run.
     dl render hello.yaml --set 'environment.modules=[no-such-module]' -o job.sh
     as_user sbatch "$dir/job.sh"
     wait_until 60 no_jobs
@@ -185,7 +185,7 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $status -eq 0 && $output == *"to start at"* ]]
 }
 
-@test "submit prints the estimated start if squeue answers, and submit and check print the limits" {
+@test "submit prints the estimated start if squeue answers, and the limits of the partition" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
 partitions:
@@ -214,7 +214,7 @@ YAML
     [ "$(jq -r .start <<<"$output")" = null ]
 }
 
-@test "an option that sbatch or srun lacks is reported with its place and the nearest name" {
+@test "an option that sbatch or srun lacks is reported with its line and the nearest name" {
     as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
         "$dir/hello.yaml"
     # sbatch accepts a unique prefix of an option: --mail-typ is --mail-type.
@@ -349,10 +349,10 @@ SH
     [[ $output == *"rank 1 of 2 on n"* ]]
     cmp "$dir/job.sh" "$(field .path)/job.sh"
     # The run has the spec of its script, and `diff` shows the edits, before and after the
-    # submission. In a script that was not edited it shows none.
+    # submission. For a script that was not edited, `diff` shows none.
     [[ $(<"$(field .path)/resolved.yaml") == *"tasks_per_node: 2"* ]]
-    for what in job.sh last; do
-        run dl diff "$what"
+    for script_or_run in job.sh last; do
+        run dl diff "$script_or_run"
         [ "$status" -eq 0 ]
         [[ $output == *"-#SBATCH --nodes=2 "*"+#SBATCH --nodes=1 "* ]]
         [ "$(grep -c '^[-+][^-+]' <<<"$output")" -eq 2 ]
@@ -396,7 +396,7 @@ SH
     (($(cat "$dir"/sub/where-*.out | wc -l) == 3))
 }
 
-@test "if a script prints only errors, logs and status name the file that has them" {
+@test "if a script prints only errors, logs and status show the path of the error file" {
     as_user tee "$dir/job.sh" >/dev/null <<SH
 #!/bin/bash
 #SBATCH --time=5 --output=out-%j.txt
@@ -469,7 +469,7 @@ YAML
     done
 }
 
-@test "an unknown command is refused with the nearest name" {
+@test "an unknown command is refused, and the error suggests the nearest name" {
     run dl sumbit hello.yaml
     [ "$status" -eq 2 ]
     [[ $output == *"'sumbit' is not a command of dlrun; did you mean 'submit'?"* ]]
@@ -484,7 +484,7 @@ YAML
     [ "$status" -eq 6 ]
 }
 
-@test "a damaged file of a run is named, and ls also shows the other runs" {
+@test "status reports a damaged file of a run, and ls still shows the other runs" {
     dl submit hello.yaml
     dl wait last
     dl submit hello.yaml
@@ -506,15 +506,15 @@ YAML
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
     install -d -m 700 -o nobody "$dir/shared/.agents" "$dir/shared/.agents-$(id -u nobody)"
-    # The folder can be used although it has copies of the agent that belong to another user.
+    # A runs folder can be used although it has copies of the agent that belong to another user.
     run dl check hello.yaml --runs shared
     [[ $status -eq 0 && $output == *valid* ]]
-    own=.agents-$(id -u "$DLRUN_TESTBED_USER")
-    install -d -m 700 -o nobody "$dir/shared/$own"
+    agents=.agents-$(id -u "$DLRUN_TESTBED_USER")
+    install -d -m 700 -o nobody "$dir/shared/$agents"
     run dl check hello.yaml --runs shared
-    [[ $status -eq 2 && $output == *"shared/$own: belongs to user nobody"* ]]
+    [[ $status -eq 2 && $output == *"shared/$agents: belongs to user nobody"* ]]
     run dl submit hello.yaml --runs shared
-    message="shared/$own: belongs to user nobody; choose another runs folder with --runs"
+    message="shared/$agents: belongs to user nobody; choose another runs folder with --runs"
     [[ $status -eq 2 && $output == *"$message"* ]]
 }
 

@@ -7,9 +7,9 @@ agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
 
 # The arguments of lead that describe the components; empty before the first component.
 declare -ga component_arguments=()
-lead_options=()        # options of lead for the whole run
-sbatch_options=(-N3)   # of sbatch, for the job or for the first part of a heterogeneous job
-second_part_options=() # of sbatch, for the second part of a heterogeneous job
+lead_options=()        # lead's options for the whole run
+sbatch_options=(-N3)   # sbatch's options for the job, or for the first part of a heterogeneous job
+second_part_options=() # sbatch's options for the second part of a heterogeneous job
 
 # add_component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component.
 # FIRST_NODE is an index, or hK for part K (from 0) of a heterogeneous job. GPUS is the number for
@@ -57,8 +57,9 @@ submit_components() {
 
 # events KIND [COMPONENT]: prints the run's events of this kind, or only those of the component
 events() {
-    jq -c --arg kind "$1" --arg of "${2:-}" \
-        'select(.event == $kind and ($of == "" or .component == $of))' "$run_dir/events.jsonl"
+    jq -c --arg kind "$1" --arg component "${2:-}" \
+        'select(.event == $kind and ($component == "" or .component == $component))' \
+        "$run_dir/events.jsonl"
 }
 has_event() { [[ -n $(events "$@" 2>/dev/null) ]]; }
 has_no_event() { ! has_event "$@"; }

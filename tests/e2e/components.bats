@@ -101,7 +101,7 @@ YAML
     no_jobs
 }
 
-@test "a failed main component gives the run its code, and dlrun run and bench refuse the spec" {
+@test "a failed main component gives the run its exit code, and run and bench refuse components" {
     write fails.yaml <<'YAML'
 name: fails
 resources: {time: 5m, cpus_per_task: 1, mem: 100M}

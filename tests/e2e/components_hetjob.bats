@@ -30,11 +30,11 @@ request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
     run scontrol show hostnames "$(events joined trainer | jq -r .hosts)"
     [[ $output != *"$server_host"* ]]
     [ "$(events component_end server | jq -r .reason)" = stopped ]
-    # The server has no GPU, although the variables of the first part name some.
+    # The server sees no GPU, although the variables of the job script list GPUs of the first part.
     [ "$(cut -d' ' -f2 "$dir/server-starts")" = "" ]
 }
 
-@test "scancel of the second part alone ends the job, and the record names the part's component" {
+@test "scancel of the second part alone ends the job, and the record has the part's component" {
     request_two_parts
     add_component trainer h0 2 2 0 -- sleep 300
     add_component server h1 1 1 0 --role service -- sleep 300

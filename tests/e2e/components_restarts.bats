@@ -34,7 +34,7 @@ load components
     [ "$(events started server | wc -l)" -eq 2 ]
 }
 
-@test "if a node without lead is lost, the recorded cause is node_failure" {
+@test "if a node other than lead's is lost, the recorded cause is node_failure" {
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--retry 1 --retry-on node_failure)
     # shellcheck disable=SC2034 # components.bash uses it

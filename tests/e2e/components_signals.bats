@@ -16,7 +16,7 @@ load components
     wait_until 10 all_are_gone
 }
 
-@test "scancel of one component's step ends the job, and the record names the component" {
+@test "scancel of one component's step ends the job, and the record has the component" {
     start_server_and_trainer
     local step
     step=$(squeue -h -s -j "$job" -o '%i %j' | awk '$2 == "trainer" {print $1}')
@@ -31,8 +31,8 @@ load components
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--forward-usr1)
     start_server_and_trainer
-    # With proctrack/linuxproc, Slurm would itself signal the programs of services, too. With -b, only
-    # the batch step gets the signal, as with sbatch's --signal=B:USR1.
+    # With proctrack/linuxproc, Slurm itself would also signal the programs of services. With -b,
+    # only the batch step gets the signal, as with sbatch's --signal=B:USR1.
     local batch_only=()
     [[ $(scontrol show config) != *proctrack/linuxproc* ]] || batch_only=(-b)
     as_user scancel "${batch_only[@]}" -s USR1 "$job"

@@ -19,7 +19,7 @@ n1_has_no_container() {
     local list
     list=$(containers_of n1) && ! grep ^dlrun- <<<"$list"
 }
-has_a_container() { containers_of n1 | grep -q ^dlrun-; }
+n1_has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
 @test "with the preset mpi, a session, attach and a job without PMIx start in the container" {
     for runtime in pyxis enroot; do
@@ -48,7 +48,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     [[ $output == *"'readonly' is not a mount flag; expected one of ro rw"* ]]
 }
 
-@test "a shell beside the ranks does not write the image that the job saves" {
+@test "container.save: the end of the job saves the image, the end of an attached shell does not" {
     dl submit job.yaml --set "container.save=$dir/saved/out.sqsh" \
         --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" \
         --set "container.mounts=['$dir/data:/data']"
@@ -74,7 +74,7 @@ start_session() {
         - "$dir" </dev/null >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     session=$!
     wait_until 60 grep -q started "$BATS_TEST_TMPDIR/session"
-    has_a_container
+    n1_has_a_container
     job=$(squeue -h -u "$DLRUN_TESTBED_USER" -o %A)
     [[ $job == +([0-9]) ]]
 }
@@ -107,8 +107,9 @@ start_session() {
 }
 
 @test "enroot: a signal to all processes of the holder's step does not interrupt the removal" {
-    # With proctrack/linuxproc, Slurm sends the TERM at the end of a job to the holder and to the
-    # holder's `enroot remove`, too. This test sends it to the latter.
+    # The holder is a process on the node that makes and removes the job's container. With
+    # proctrack/linuxproc, Slurm sends the TERM at the end of a job to the holder and to its
+    # `enroot remove`. This test sends TERM to `enroot remove` only.
     set_runtime enroot
     as_user mkdir "$dir/bin"
     # shellcheck disable=SC2016 # not expanded by the test
@@ -181,7 +182,8 @@ start_session() {
 }
 
 # fails_for CAUSE WORDS [ARGUMENTS]: checks that the job fails with this cause, that the status
-# contains WORDS from the tool's message, and that no restart is tried, although retry.max is 3.
+# contains WORDS from the container runtime's message, and that no restart is tried, although
+# retry.max is 3.
 # shellcheck disable=SC2031 # run sets output and status in this test, not in another one's subshell
 fails_for() {
     local cause=$1 words=$2
@@ -197,7 +199,7 @@ fails_for() {
     grep -q "\"cause\":\"$cause\"" "$(jq -r .path <<<"$output")/events.jsonl"
 }
 
-@test "a corrupt or missing image ends the run with the tool's message, without a restart" {
+@test "a corrupt or missing image ends the run with the runtime's message, without a restart" {
     echo nonsense >"$dir/bad.sqsh"
     chmod a+r "$dir/bad.sqsh"
     for runtime in pyxis enroot; do
@@ -213,7 +215,7 @@ fails_for() {
     fails_for image "could not open image $dir/bad.sif" --set "container.image=$dir/bad.sif"
 }
 
-@test "check and the failed run name an image that the user has no permission to read" {
+@test "check and the failed run report an image that the user has no permission to read" {
     cp "$images/tiny.sqsh" "$dir/unreadable.sqsh"
     chmod 600 "$dir/unreadable.sqsh" # It belongs to root.
     run dl check job.yaml --set "container.image=$dir/unreadable.sqsh"

@@ -94,7 +94,7 @@ digest_of_tiny() {
     echo "${digest%% *}"
 }
 
-@test "an image is imported once into a file named by its digest, listed, and used by a job" {
+@test "an image is imported once into a file with its digest as name, listed, and used by a job" {
     run dl container import "$name" --json
     echo "$output"
     [ "$status" -eq 0 ]

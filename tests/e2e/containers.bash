@@ -13,7 +13,7 @@
 #   has_lines LINE...        succeeds if $output has each of these as a whole line
 #   check_attach_in_container
 #                            runs a job, and checks that a command beside its ranks sees the image
-#                            and the job's mount, and that ssh-config notes that ssh sessions run
+#                            and the job's mount, and that ssh-config says that ssh sessions run
 #                            outside the container
 #   make_root DIR            makes a root file system of busybox, with an os-release and an
 #                            environment of its own

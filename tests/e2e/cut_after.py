@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """usage: cut_after.py MILLISECONDS FOLDER COMMAND...
 
-Runs the command in the folder. If it still runs after MILLISECONDS, kills it and all processes
-below it, like a laptop whose power fails. Exits with the command's code, or with 137 after a kill.
+Runs the command in the folder. If the command still runs after MILLISECONDS, kills it and all
+processes below it, like a laptop whose power fails. Exits with the command's code, or with
+137 after a kill.
 """
 
 import os

@@ -2,8 +2,9 @@
 
 usage: ddp.py [BARRIER COUNT]
 
-With BARRIER, a folder, every rank waits twice until COUNT ranks (of all jobs that overlap) have
-reached it: before the process group is made and while it is in use.
+With BARRIER, a folder, every rank waits at two barriers: before the process group is made, and
+while the group is in use. A rank waits until COUNT ranks, of all jobs that run at the same time,
+have reached the barrier.
 """
 
 import os
@@ -57,8 +58,8 @@ assert (rank, size) == (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
 wait_at_barrier("together")
 mine = train(DistributedDataParallel(make_model()), slice(rank * BATCH, (rank + 1) * BATCH))
 alone = train(make_model(), slice(0, size * BATCH))
-# The mean over ranks of means over equal parts is the mean over everything. In float64 only the
-# order of the sums differs.
+# All ranks have equally many rows, so the mean of the ranks' gradients is the gradient over all
+# rows. Only the order of the sums differs, and the sums are in float64.
 assert torch.allclose(mine, alone, rtol=1e-9, atol=1e-12), (mine - alone).abs().max()
 parameters_of_ranks = [torch.empty_like(mine) for _ in range(size)]
 dist.all_gather(parameters_of_ranks, mine)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A rank dies: dlrun names the rank, its node and the signal, and no process is left. The tests run
-# with both of Slurm's process trackers.
+# A rank dies: dlrun reports the rank, its node and the signal, and no process is left. The tests
+# run with both of Slurm's process trackers.
 # timeout: 300
 
 load helpers
@@ -25,7 +25,7 @@ YAML
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
 # kill_and_check PID: kills the process with SIGKILL. Checks that all processes of the job are gone
-# within 2 s, and that every report names rank 3, its host and the signal
+# within 2 s, and that wait and status show rank 3, its host and the signal
 kill_and_check() {
     local since=$EPOCHREALTIME
     kill -9 "$1"
@@ -53,7 +53,7 @@ check_kill_of_rank_3() {
     done
 }
 
-@test "after kill -9 of one of 8 programs, all end within 2 s, with rank, host and signal named" {
+@test "after kill -9 of 1 of 8 programs, all end in 2 s, and dlrun shows rank, host and signal" {
     check_kill_of_rank_3 program 'sleep 300'
 }
 

@@ -29,8 +29,8 @@ serve() {
     server_address=127.0.0.1:$(<"$dir/port")
 }
 
-# write_spec FILE [URL [SHA256]]: writes an experiment with the four files. URL and SHA256 replace
-# those of the last file.
+# write_spec FILE [URL [SHA256]]: writes an experiment that downloads the four files in names. URL
+# and SHA256 replace those of the fourth file.
 write_spec() {
     local name sum url
     {
@@ -80,7 +80,8 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     message='downloads them'
     [[ $output == *"$message: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
-    # A wrong checksum is refused with its line in the spec, and no file is created.
+    # A wrong checksum is refused with its line in the spec. The file with this checksum is not
+    # kept; the three others are.
     run as_user strace -f -qq -y -e trace=fsync,renameat2 \
         -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
     echo "$output"
@@ -90,10 +91,10 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     no_job_and_no_run
     # The file is synced before it gets its name, and the name is synced before the file counts
     # as downloaded.
-    part=/data/.${names[0]}
+    unfinished=/data/.${names[0]}
     renamed="/data/${names[0]}\", RENAME_NOREPLACE) = 0"
     [[ $(<"$dir/calls") \
-        == *"fsync("*"$part."*".part>) = 0"*"renameat2("*"$renamed"*"fsync("*"/data>) = 0"* ]]
+        == *"fsync("*"$unfinished."*".part>) = 0"*"renameat2("*"$renamed"*"fsync("*"/data>) = 0"* ]]
     [ "$(ls "$dir/data")" \
         = $'t10k-images-idx3-ubyte\ntrain-images-idx3-ubyte\ntrain-labels-idx1-ubyte' ]
     # Two submissions run at the same time. The first three files already exist.
@@ -118,7 +119,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     echo "$output"
     [ "$status" -eq 3 ]
     refused_run=$(dl status last --json | jq -r .run)
-    # Without the server, existing files are used for training; the record says where they
+    # Without the server, existing files are used for training; the resolved spec says where they
     # came from.
     kill "$server"
     wait "$server" || true
@@ -159,7 +160,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     no_jobs
 }
 
-@test "a download shows its progress on a terminal, and Ctrl-C ends it without a file" {
+@test "a download shows its progress on a terminal, and Ctrl-C ends it and leaves no file" {
     serve
     write_spec stalls.yaml "http://$server_address/stall/${names[3]}"
     # The exit code of script(1) is not always that of its command.
@@ -196,7 +197,7 @@ SH
     [ "$(wc -L <"$dir/lines")" -lt 60 ]
 }
 
-@test "dlrun says that it waits for another download, and names a folder that cannot be made" {
+@test "dlrun says that it waits for another download, and reports a folder that cannot be made" {
     serve
     write_spec good.yaml
     as_user mkdir "$dir/data"
@@ -240,7 +241,8 @@ dl_trusting() {
         -addext subjectAltName=IP:127.0.0.1 \
         -keyout "$dir/server.key" -out "$dir/server.pem" 2>/dev/null
     serve "$dir/server.pem" "$dir/server.key"
-    server_address=$server_address/here # A redirection leads from this path to https.
+    # This path redirects to another https path of the same server, which dlrun follows.
+    server_address=$server_address/here
     write_spec good.yaml
     sed -i 's,http://,https://,' "$dir/good.yaml"
     run dl submit good.yaml
@@ -262,7 +264,7 @@ dl_trusting() {
     cmp "$dir/served/${names[3]}" "$dir/data/${names[3]}"
 }
 
-@test "any program gets downloads, finds their folder in a variable, and can stage them" {
+@test "a job without the trainer finds its downloads through a variable, and can stage them" {
     serve
     local name=${names[0]}
     write_spec_without_trainer "$name"

@@ -60,8 +60,8 @@ no_container_is_left() {
 }
 
 has_started() { [[ $(dl logs last) == *waiting* ]]; }
-# start_endless_job: submits a job that stays in its containers until Slurm ends it; waits until it
-# has started
+# start_endless_job: submits a job that stays in its containers until Slurm ends the job; waits
+# until the ranks have started
 start_endless_job() {
     dl submit job.yaml \
         --set "launch.command=[sh, -c, 'trap : TERM; echo waiting; while :; do sleep 0.2; done']"

@@ -57,7 +57,7 @@ count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | w
     [[ $(dl logs --rank 1 last) == *"1 in $(current_environment)"* ]]
 }
 
-@test "another uv.lock gets another environment, and a running job keeps its own" {
+@test "a changed uv.lock leads to a new environment, and a running job keeps the old one" {
     with_tools dlrun submit uv.yaml
     old=$(current_environment)
     is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }

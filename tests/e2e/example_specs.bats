@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # These tests run the recipes on the testbed. A recipe is an example of configs/examples that starts
 # a framework. The recipe for mpi4py runs the installed mpi4py. The other frameworks are no Debian
-# packages: in their place a program reads what the framework would read, and verifies it
-# (verify_preset.py, tests/stand_ins/trl and ray). The tests change the sizes of the recipes to fit
-# the testbed, put these programs into the PATH, and give the jobs variables.
+# packages: in their place, programs read what the framework would read, and verify it
+# (verify_preset.py, tests/stand_ins/trl and tests/stand_ins/ray). The tests change the sizes of the
+# recipes to fit the testbed, put these programs into the PATH, and give the jobs variables.
 # timeout: 300
 
 load helpers
@@ -120,6 +120,7 @@ PY
     run dl submit ray.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
-    # A worker is ready when its rank has joined, which may be before Ray's own processes have met.
+    # A worker is ready when its rank has joined. Ray's own processes may connect later, so the
+    # driver may see fewer than 3 nodes.
     [[ $output == *"nodes: "[123]* ]]
 }

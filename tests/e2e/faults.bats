@@ -3,7 +3,7 @@
 # own. CONTRIBUTING.md describes the long run.
 # timeout: 420
 
-@test "a run with an injected fault ends in time, names the fault, and has the result of a run without it" {
+@test "a run with a fault ends in time, reports the fault, and has an undisturbed run's result" {
     as_root=()
     ((EUID == 0)) || as_root=(sudo)
     run "${as_root[@]}" "$DLRUN_SOURCE_DIR/tests/faults/campaign" \

@@ -62,25 +62,25 @@ SH
 }
 
 start_listener() {
-    local at
-    at=$(fresh_attacker_dir)
-    requests_file=$at/requests
+    local folder
+    folder=$(fresh_attacker_dir)
+    requests_file=$folder/requests
     # shellcheck disable=SC2034 # The test uses it.
-    listener_socket=$at/socket
-    as_attacker python3 - "$at" 3>&- <<'PY' &
+    listener_socket=$folder/socket
+    as_attacker python3 - "$folder" 3>&- <<'PY' &
 import selectors, socket, sys
-at = sys.argv[1]
+folder = sys.argv[1]
 servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
-servers[1].bind(at + "/socket")
+servers[1].bind(folder + "/socket")
 servers[1].listen()
 waiting = selectors.DefaultSelector()
 for server in servers:
     waiting.register(server, selectors.EVENT_READ)
-open(at + "/requests", "w").close()
+open(folder + "/requests", "w").close()
 import os
-os.chmod(at + "/socket", 0o777)
-open(at + "/port.new", "w").write(str(servers[0].getsockname()[1]))
-os.rename(at + "/port.new", at + "/port")
+os.chmod(folder + "/socket", 0o777)
+open(folder + "/port.new", "w").write(str(servers[0].getsockname()[1]))
+os.rename(folder + "/port.new", folder + "/port")
 while True:
     for key, _ in waiting.select():
         peer, _ = key.fileobj.accept()
@@ -89,14 +89,14 @@ while True:
             got = peer.recv(65536)
         except OSError:
             got = b""
-        with open(at + "/requests", "a") as file:
+        with open(folder + "/requests", "a") as file:
             file.write(repr(got) + "\n")
         peer.close()
 PY
     listener=$!
-    wait_until 20 test -s "$at/port"
+    wait_until 20 test -s "$folder/port"
     # shellcheck disable=SC2034 # The test uses it.
-    listener_port=$(<"$at/port")
+    listener_port=$(<"$folder/port")
 }
 stop_listener() {
     [[ -z ${listener-} ]] || kill "$listener" 2>/dev/null || true

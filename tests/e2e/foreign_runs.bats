@@ -39,7 +39,8 @@ index_entries() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/nul
 # left out.
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
 
-# check_no_effect RUN: checks that the commands on the hostile directory RUN had no effect
+# check_no_effect RUN: checks that the commands on the hostile directory RUN had no effect. Before
+# the commands, the caller has set `before` to the hash of RUN and `jobs` to the victim's jobs
 check_no_effect() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
     [ "$(hash_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
@@ -61,7 +62,7 @@ try_commands_on() {
     check_no_effect "$1"
 }
 
-@test "a run that names a server and a token file: nothing is sent, and the owner is shown" {
+@test "a foreign run with a server and a token file: nothing is sent, and the owner is shown" {
     for url in "$server" "unix:$listener_socket"; do
         for state in intent submitted; do
             hostile=$attacker_dir/mnist-20990101-000000-00${state:0:1}${url:0:1}
@@ -104,24 +105,24 @@ JSON
         done
         try_commands_on "$hostile"
         # The victim's own copy counts as a damaged run.
-        as_user cp -r "$hostile" "$dir/own"
+        as_user cp -r "$hostile" "$dir/copied"
         for words in status cancel resubmit attach forward ssh-config; do
             local arguments=()
             case $words in
             attach) arguments=(-- true) ;;
             forward) arguments=(8888) ;;
             esac
-            run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun "$2" ./own "${@:3}"' \
+            run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun "$2" ./copied "${@:3}"' \
                 - "$dir" "$words" "${arguments[@]}"
             [ "$status" -ne 0 ]
             [[ $output == *"is damaged"* ]]
         done
-        rm -rf "$dir/own"
+        rm -rf "$dir/copied"
     done
     [ ! -s "$dir/calls" ]
 }
 
-@test "no command ends a process of the user that a foreign run names as its job" {
+@test "if the job of a foreign run is a process of the user, no command ends that process" {
     as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" \
         3>&- &
     wait_until 20 test -s "$dir/pid"
@@ -134,16 +135,16 @@ JSON
 JSON
     try_commands_on "$hostile"
     # A copy that belongs to the victim has no effect, either: the process has another token.
-    as_user cp -r "$hostile" "$dir/own"
-    run dl cancel ./own
+    as_user cp -r "$hostile" "$dir/copied"
+    run dl cancel ./copied
     [ "$status" -eq 6 ]
     [[ $output == *"left alone"* ]]
     kill -0 "$victim_process"
 }
 
-@test "a name, prefix, job id or last finds the user's run, not a foreign run with its name" {
-    own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
-    job=$(dl status "$own" --json | jq -r .job)
+@test "a name, prefix, job id or last finds the user's run, not a foreign run of the same name" {
+    user_run=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
+    job=$(dl status "$user_run" --json | jq -r .job)
     hostile=$attacker_dir/mnist-20990101-000000-0001
     write_hostile_run "$hostile"
     printf '{"token":"t","state":"submitted","cluster":"","job":"%s"}' "$job" |
@@ -151,8 +152,8 @@ JSON
     as_attacker touch -d 2099-01-01 "$hostile"/* "$hostile"
     try_commands_on "$hostile"
     [[ $transcript == *"$hostile"* || $transcript == *"${hostile##*/}"* ]]
-    for name in mnist last "$job" "${own%??}"; do
-        [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]
+    for name in mnist last "$job" "${user_run%??}"; do
+        [ "$(dl status "$name" --json | jq -r .run)" = "$user_run" ]
     done
     # In its parent folder, the directory's bare name does not refer to the run. ./NAME does.
     run as_user bash -c 'cd "$1" && exec dlrun status "$2"' - "$attacker_dir" "${hostile##*/}"
@@ -163,19 +164,19 @@ JSON
     entry='{"id":"%s","name":"mnist","path":"%s","created":"2099-01-01T00:00:00.000Z"}'
     as_user bash -c 'printf "$3" "$1" "$2" >"$HOME/.local/state/dlrun/runs/$1"' \
         - "${hostile##*/}" "$hostile" "$entry"
-    for name in mnist last; do [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]; done
+    for name in mnist last; do [ "$(dl status "$name" --json | jq -r .run)" = "$user_run" ]; done
     run dl resubmit "${hostile##*/}"
     [ "$status" -ne 0 ]
     [ "$(jobs_of_victim | wc -l)" -eq 1 ]
     # `wait` refuses a foreign run before it waits for the user's own.
     run timeout 20 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun wait "$2" "$3"' - "$dir" \
-        "$own" "$hostile"
+        "$user_run" "$hostile"
     [ "$status" -eq 2 ]
     as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
 }
 
 @test "no command acts on the user's runs when the points of a foreign sweep lead to them" {
-    own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
+    user_run_path=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$attacker_dir/lr-20990101-000000-0001
     write_hostile_run "$hostile"
     points='{"array":0,"task":0,"values":["0.1"]},{"array":0,"task":1,"values":["0.2"]}'
@@ -185,17 +186,17 @@ JSON
         write_hostile_file "$hostile/array-0/$point/submission.json" <<<"{\"task\":$point}"
     done
     write_hostile_run "$hostile/array-0"
-    write_hostile_file "$hostile/array-0/0/resubmitted" <<<"$own"
-    as_attacker ln -s "$own" "$hostile/array-0/2"
+    write_hostile_file "$hostile/array-0/0/resubmitted" <<<"$user_run_path"
+    as_attacker ln -s "$user_run_path" "$hostile/array-0/2"
     for path in "$hostile" "$hostile/0" "$hostile/array-0/1"; do
         before=$(hash_of "$hostile") jobs=$(jobs_of_victim)
         run_commands_on "$path"
         check_no_effect "$hostile"
     done
-    [ ! -e "$own/cancelled" ]
+    [ ! -e "$user_run_path/cancelled" ]
 }
 
-@test "logs does not show a private file that a foreign claim, pattern or link names" {
+@test "logs does not show a private file to which a foreign claim, pattern or link leads" {
     hostile=$attacker_dir/log-20990101-000000-0001
     write_hostile_run "$hostile"
     write_hostile_file "$hostile/claim" \
@@ -211,7 +212,7 @@ JSON
     [[ $transcript == *"is not shown"* ]]
 }
 
-@test "a spec that names a server: no command sends anything, unless a site file lists the server" {
+@test "a spec with a server: no command sends anything, unless a site file lists the server" {
     write_hostile_file "$attacker_dir/exp.yaml" <<YAML
 name: exp
 resources: {nodes: 1, time: 5m}
@@ -238,7 +239,7 @@ YAML
     [ -n "$(requests)" ]
 }
 
-@test "the text of a private file that a spec names as its base is never printed" {
+@test "the text of a private file is never printed, even if a spec has this file as its base" {
     printf 'name: exp\nbase: %s/key\n' "$dir" | write_hostile_file "$attacker_dir/exp.yaml"
     for words in check render explain "submit --dry-run" run; do
         read -ra list <<<"$words"
@@ -248,7 +249,7 @@ YAML
     done
 }
 
-@test "git starts no program that a repository names, whoever owns the repository" {
+@test "git starts no program that a repository configures, whoever owns the repository" {
     as_attacker bash -ec 'cd "$1" && git init -q . && git config user.email m@example.org &&
             git config user.name m
         for key in core.fsmonitor core.sshCommand diff.external filter.x.clean filter.x.process \
@@ -266,17 +267,17 @@ YAML
     rm -f "/tmp/canary-$attacker"
     as_user cp -r "$attacker_dir" "$dir/copied"
     as_user git config --file "$dir/gitconfig" safe.directory '*'
-    for place in "$attacker_dir" "$dir/copied"; do
+    for folder in "$attacker_dir" "$dir/copied"; do
         for words in check render explain "submit --dry-run" "submit --test-only" submit \
             "submit --set code.snapshot=true" run "run --set code.snapshot=true"; do
             read -ra list <<<"$words"
             run as_user env GIT_CONFIG_GLOBAL="$dir/gitconfig" DLRUN_RUNS="$dir/runs" dlrun \
-                "${list[0]}" "$place/exp.yaml" "${list[@]:1}"
+                "${list[0]}" "$folder/exp.yaml" "${list[@]:1}"
             echo "$words: $output"
             [ ! -e "/tmp/canary-$attacker" ]
         done
     done
-    # The record has a commit, which shows that dlrun called git.
+    # The provenance has a commit, which shows that dlrun called git.
     [ -n "$(find "$dir/runs" -name provenance.json -exec grep -l '"commit": "[0-9a-f]' {} +)" ]
 }
 
@@ -309,7 +310,7 @@ YAML
     [[ $output != *"others may rename"* ]]
 }
 
-@test "a predictable name in /tmp that somebody else has taken is neither written nor waited for" {
+@test "if another user has created dlrun's folder for port locks in /tmp, a job does not use it" {
     as_user rm -rf "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
     as_attacker ln -s "$dir" "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
     chmod 755 "$dir"

@@ -12,11 +12,11 @@
 #   wait_for_forward           waits for the end of dlrun forward; sets code to its exit code and
 #                              prints forward.err
 #   fetch ARGUMENTS...         runs curl without the proxies of the environment
-#   no_connection_is_left            succeeds if the job has only its own step, and no process of a
-#                              forwarding or of an ssh connection exists on any node
+#   no_connection_is_left      succeeds if the job has only the step of its ranks, and no process of
+#                              a forwarding or of an ssh connection exists on any node
 #   write_ssh_block ARGUMENTS...
 #                              writes the output of dlrun ssh-config to the file config; sets host
-#   ssh_to COMMAND...          runs ssh with this block alone
+#   ssh_to COMMAND...          runs ssh with this block as its only configuration
 
 # shellcheck disable=SC2154 # the test sets dir
 submit_servers() {

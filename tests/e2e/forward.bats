@@ -25,7 +25,7 @@ setup() { dir=$(fresh_dir); }
     for client in "${clients[@]}"; do wait "$client"; done
     for i in {1..20}; do cmp "$BATS_TEST_TMPDIR/page-$i" "$dir/www/index.html"; done
     exec 4>&-
-    # One step carries all connections.
+    # The job has two steps: that of the ranks, and one that carries all connections.
     [[ $(squeue -h -s -j "$job" -o %i | grep -cv -e batch -e extern) == 2 ]]
     # The first forwarding already uses this port of this machine.
     run dl forward last 8888:"${address##*:}"

@@ -5,7 +5,7 @@ load helpers
 load process_trackers
 load forward
 
-@test "a killed srun ends the forwarding with the reason, and the relay on the node ends too" {
+@test "if srun is killed, dlrun forward ends with the reason, and the relay on the node ends" {
     declare -A job_on run_on
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"

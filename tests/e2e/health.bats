@@ -21,7 +21,7 @@ YAML
 json() { dl status "$1" --json 2>/dev/null; }
 events() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 
-@test "preflight: a failure on all nodes blames no node, and the check gloo covers all ranks" {
+@test "preflight: if all nodes fail a check, none is blamed, and the check gloo covers all ranks" {
     for check in gpu nccl; do
         write_spec_of_failing_check "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'
     done

@@ -18,9 +18,9 @@
 #   end_test                     ends the user's jobs; after a failed test, first prints the state
 #                                of the cluster and repairs it. Every teardown calls it
 #
-# A failing test is repeated DLRUN_TEST_RETRIES times (CMake sets 1), because its time limits are
-# real time on a machine that others use, too. A repetition is never silent: scripts/test names
-# these tests in its summary, and the log contains the output of the first try.
+# A failing test is tried again up to DLRUN_TEST_RETRIES times (CMake sets 1), because its time
+# limits are real time on a machine that others also use. A second try is never silent: scripts/test
+# lists these tests in its summary, and the log contains the output of the first try.
 
 : "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 testbed=$DLRUN_SOURCE_DIR/tests/testbed

@@ -2,7 +2,7 @@
 # Malicious run directories (hostile_runs.py). First they belong to another user, then to the user
 # who calls dlrun, because a user's job can write the files of its own run. No command may crash,
 # take more than 5 s or 200 MiB, print control characters to a terminal, show a private file, send a
-# token, signal a process or touch a job.
+# token, signal a process or change a job.
 # timeout: 1500
 
 load helpers

@@ -36,7 +36,7 @@ MAX_OUTPUT_BYTES = 32 << 20
 TIME = "2026-01-02T03:04:05.678Z"  # the valid time in all files and events
 
 # A terminal that gets this text sets its clipboard (OSC 52) and title, and clears its screen. The
-# text also has C1's CSI in both encodings, a bidirectional override, a zero-width character, a
+# text also has CSI as one character (U+009B), a bidirectional override, a zero-width character, a
 # forged line and NUL.
 NASTY = ("x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\r\n"
          "forged: yes\x00\x7fend")
@@ -136,7 +136,12 @@ def ranks(node):
                                            [1, 1, 1.0, 1 << 20, 3, 5, 2, True, 1]]}
 
 
+# Each function with the parameters (run, arguments) changes an ordinary run into a hostile one. The
+# kind of this run has the function's name.
+
+
 def escapes(run, arguments):
+    """NASTY is in every text that dlrun may show."""
     write(run / "submission.json",
           submission(cluster=NASTY, job="1" + NASTY, message=NASTY, output=NASTY, argv=[NASTY],
                      time=NASTY))
@@ -175,12 +180,12 @@ def escapes_refused(run, arguments):
 
 
 def deep(run, arguments):
-    nest = "[" * 100_000 + "]" * 100_000
+    arrays = "[" * 100_000 + "]" * 100_000
     objects = '{"a":' * 100_000 + "1" + "}" * 100_000
     for number, name in enumerate(["submission.json", "claim", "provenance.json",
                                    "surroundings.json", "ranks.json", "plan.json"]):
-        write(run / name, '{"state":"submitted","a":%s}' % (nest if number % 2 else objects))
-    write(run / "metrics.jsonl", ('{"loss":%s}\n' % nest) * 3)
+        write(run / name, '{"state":"submitted","a":%s}' % (arrays if number % 2 else objects))
+    write(run / "metrics.jsonl", ('{"loss":%s}\n' % arrays) * 3)
     write(run / "resolved.yaml", "[" * 50_000)
     write(run / "spec.yaml", "{a: " * 50_000)
 
@@ -257,7 +262,7 @@ def odd_links(run, arguments):
 
 
 def claimed_log(run, arguments):
-    """submission.json and the claim name a private file as the run's log."""
+    """submission.json and the claim have the path of a private file as the run's log."""
     write(run / "submission.json", submission(output=arguments.private))
     write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16,
                           "log": arguments.private})
@@ -291,7 +296,7 @@ def free_port():
 
 def server(run, arguments):
     """submission.json asks to send a token file of the attacked user to a server of the attacker.
-    `check` plays that server."""
+    `check` runs that server."""
     write(run / "submission.json",
           submission(server={"url": "http://127.0.0.1:%d" % free_port(),
                              "token_file": arguments.private}))
@@ -356,7 +361,7 @@ KINDS = {f.__name__: f for f in (escapes, escapes_pending, escapes_refused, deep
                                  local_process, server, many_arrays, far_points, many_points,
                                  nasty_sweep, ring)}
 
-# A hostile id: a directory's name may contain any byte except NUL and a slash.
+# The id of a run is the name of its directory, which may contain any byte except NUL and a slash.
 NASTY_NAME = "escapes_name-" + NASTY.replace("\x00", "").replace("/", "")
 
 
@@ -478,8 +483,8 @@ class Listener:
                     pass
 
 
-def port_named_in(folder):
-    """Returns the port of the attacker's server, which the run `server` in this folder names."""
+def attacker_port_in(folder):
+    """Returns the port of the attacker's server from the run `server` in this folder."""
     [run] = folder.glob("server-*")
     journal = json.loads((run / "submission.json").read_text(encoding="utf-8"))
     return int(journal["server"]["url"].rsplit(":", 1)[1])
@@ -510,8 +515,8 @@ def call_and_find_faults(words, on_terminal, private):
         faults.append("took %.1f s" % seconds)
     if mebibytes > MAX_MEMORY_MIB:
         faults.append("took %.0f MiB" % mebibytes)
-    is_whole_log = words[0] == "logs" and "-n" not in words  # The command asks for the whole log.
-    if len(output) >= MAX_OUTPUT_BYTES and not is_whole_log:
+    wants_whole_log = words[0] == "logs" and "-n" not in words
+    if len(output) >= MAX_OUTPUT_BYTES and not wants_whole_log:
         faults.append("printed %d MiB" % (len(output) >> 20))
     page = report.read_bytes() if report.exists() else b""
     if private in output or private in page:
@@ -525,9 +530,9 @@ def call_and_find_faults(words, on_terminal, private):
 
 
 def dlrun_may_show_private_file(words, is_own):
-    """Returns True if dlrun may show the private file. There are two cases: the command line names
-    a link to the file, not only the run that contains the link; or the run is the user's own and
-    has the file as its log, because resources.output may name any file."""
+    """Returns True if dlrun may show the private file. There are two cases: the command line has
+    the path of a link to the file, not only of the run that contains the link; or the run is the
+    user's own and has the file as its log, because resources.output may be any file."""
     return ("/links-" in words[1] and not words[1].endswith("-own")
             and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1])
 
@@ -548,7 +553,7 @@ def check(arguments):
                                 " (terminal)" if on_terminal else "", fault), flush=True)
 
     for folder in map(Path, arguments.folder):
-        listener = Listener(port_named_in(folder))
+        listener = Listener(attacker_port_in(folder))
         runs = [run for run in sorted(folder.iterdir())
                 if not arguments.only or run.name.startswith(arguments.only)]
         commands = [([word.replace("RUN", str(run)) for word in words], also_on_terminal)

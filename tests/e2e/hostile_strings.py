@@ -12,14 +12,14 @@ shifts the selection; its default is the day of the year, so that each key gets 
 some weeks. The output shows the value of --turn, with which the same selection can be repeated.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
-key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
-byte:
+key is either refused (exit 2, an error with file, line and column, nothing written) or arrives byte
+for byte:
 
-  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options, some
-    of them in error messages);
+  - in an #SBATCH line: as sbatch itself read it. `sbatch -v --test-only` prints each option with
+    its value, or an error that refuses the option;
   - as an option of srun, a module, an environment or a path of the prologue: as the whole word that
     bash passes on in the job; a recorder, which is first on PATH, writes the word to a file;
-  - where dlrun reads a number, a size, a time, one of several words or a flag: every string is
+  - where dlrun reads a number, a size, a time, a flag or a word of a fixed list: every string is
     refused, and a valid value of that key is accepted;
   - where only dlrun itself reads the value, at the submission: in the spec that the script
     contains;
@@ -137,10 +137,10 @@ def run(argv, **keywords):
 
 class Failures:
     def __init__(self):
-        self.seen = []
+        self.lines = []
 
     def add(self, key, text, what):
-        self.seen.append(f"{key} = {text[:80]!r}: {what}")
+        self.lines.append(f"{key} = {text[:80]!r}: {what}")
 
 
 def render(key, text, suffix, failures):
@@ -181,10 +181,10 @@ def render(key, text, suffix, failures):
     stderr = done.stderr.decode("utf-8", "replace")
     if done.returncode != 2:
         failures.add(key, text, f"exit {done.returncode}: {stderr[:300]}")
-    # dlrun reads the file that `base` names, so the error may be in that file.
-    place = r".*" if key == "base" else re.escape(file)
-    if not re.search(rf"{place}:\d+:\d+: ", stderr, re.S):
-        failures.add(key, text, f"refused without a place: {stderr[:300]}")
+    # The value of `base` is the path of another spec, which dlrun reads. The error may be there.
+    error_file = r".*" if key == "base" else re.escape(file)
+    if not re.search(rf"{error_file}:\d+:\d+: ", stderr, re.S):
+        failures.add(key, text, f"refused without file, line and column: {stderr[:300]}")
     if any(ord(c) < 32 and c not in "\n\t" or ord(c) == 127 for c in stderr):
         failures.add(key, text, "the refusal sends control characters to the terminal")
     if os.path.exists(script):
@@ -222,8 +222,9 @@ def directive_of(script, key):
 
 
 def read_keys(path):
-    """Reads the key table (the files of launcher/spec/keys in one). Returns two maps of the keys
-    that can be set: from a key to its option, and from a key to its format, such as kPath."""
+    """Reads the key table from `path`, one file with the text of all files of launcher/spec/keys.
+    Returns two maps of the keys that can be set: from a key to its option, and from a key to its
+    format, such as kPath."""
     rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help',
                       open(path, encoding="utf-8").read(), re.S)
     options = {}
@@ -295,15 +296,15 @@ def check_directives(keys, uses_all, failures):
     without_directive = []
     for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL_STRINGS):
-            step = 6 if number < len(STRINGS) else 24
-            if (number + key_index + TURN[0]) % step != 0 and not uses_all:
+            stride = 6 if number < len(STRINGS) else 24
+            if (number + key_index + TURN[0]) % stride != 0 and not uses_all:
                 continue
             script = render(key, text, number, failures)
             if script is None:
                 refused += 1
                 continue
             accepted += 1
-            if key in PARSED_BY_DLRUN or (key in SWITCHES and text != "true"):
+            if key in PARSED_BY_DLRUN or (key in BOOLEAN_KEYS and text != "true"):
                 failures.add(key, text, "accepted, although no such string is valid")
             syntax_check = run(["bash", "-n", script])
             if syntax_check.returncode != 0:
@@ -320,7 +321,7 @@ def check_directives(keys, uses_all, failures):
             else:
                 options, done = sbatch_options(script)
                 arrived = options.get(name)
-                if name in FLAGS:
+                if name in OPTIONS_WITHOUT_VALUE:
                     pass
                 elif arrived is None:
                     refusal = done.stderr.decode("utf-8", "replace")
@@ -365,20 +366,20 @@ def value_in_script(script, key):
     return value.replace("$${", "${").encode()
 
 
-def check_parsed(failures):
+def check_valid_values(failures):
     """Checks that keys which refuse every string accept a valid value."""
-    for key, good in PARSED_BY_DLRUN.items():
-        script = render(key, good, "-good", failures)
+    for key, valid_value in PARSED_BY_DLRUN.items():
+        script = render(key, valid_value, "-valid", failures)
         if script is None:
-            failures.add(key, str(good),
+            failures.add(key, str(valid_value),
                          "a valid value is refused, so the refusals of this key prove nothing")
         else:
             os.unlink(script)
 
 
-FLAGS = {"exclusive", "requeue", "no-requeue"}
-# dlrun parses these keys: numbers, sizes, times, words of a list. No test string is a valid value;
-# the value here is valid.
+OPTIONS_WITHOUT_VALUE = {"exclusive", "requeue", "no-requeue"}
+# dlrun parses the values of these keys: numbers, sizes, times, words of a fixed list. No test
+# string is a valid value; the value here is valid.
 PARSED_BY_DLRUN = {
     "resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G",
     "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
@@ -388,8 +389,8 @@ PARSED_BY_DLRUN = {
     "checkpoint.signal_before": "60s", "submit.via": "sbatch", "retry.grow.mem": "1.5",
     "retry.grow.max": "128G", "profile.tool": "perf", "submit.url": "unix:/run/slurmrestd/socket",
     "components": [{"name": "a"}, {"name": "b", "after": "a"}]}
-SWITCHES = {"hetjob", "environment.modules.purge", "container.writable", "container.mount_home",
-            "container.remap_root", "container.entrypoint"}
+BOOLEAN_KEYS = {"hetjob", "environment.modules.purge", "container.writable", "container.mount_home",
+                "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_AT_SUBMISSION = {"submit.token_file", "download.path"}
 # Slurm has a grammar of its own for the values of these keys. It shows the values in another form,
@@ -426,11 +427,11 @@ def check_dumps(expected, failures):
             failures.add("environment.vars", text, f"the program got {value!r:.200}")
 
 
-def check_local(failures, step=2):
-    """Checks one of every `step` strings without Slurm: `dlrun run`, one after another. Returns the
-    number of runs that completed."""
+def check_local(failures, stride=2):
+    """Checks one of every `stride` strings without Slurm: `dlrun run`, one after another. Returns
+    the number of runs that completed."""
     expected = []
-    for number, text in list(enumerate(ALL_STRINGS))[TURN[0] % step :: step]:
+    for number, text in list(enumerate(ALL_STRINGS))[TURN[0] % stride :: stride]:
         file = write_job_spec(number, text)
         if os.path.exists(f"dump-{number}.json"):
             os.unlink(f"dump-{number}.json")
@@ -458,7 +459,7 @@ def texts_of_job(url, job):
 
 def check_rest(url, uses_all, failures):
     """Checks the job descriptions that slurmrestd gets in place of #SBATCH lines: each string is
-    refused before or by Slurm, or arrives byte for byte. Then checks environment.vars and
+    refused by dlrun or by Slurm, or arrives byte for byte. Then checks environment.vars and
     launch.command in real jobs. No job may be lost: as many jobs wait as were submitted."""
     through_rest = {"submit.via": "slurmrestd", "submit.url": url}
     keys = [key for key, option in KEY_OPTIONS.items() if key == "slurm"
@@ -503,14 +504,14 @@ def check_rest(url, uses_all, failures):
           "environment.vars and launch.command", flush=True)
 
 
-def check_jobs(failures, more=(), step=4):
-    """Checks one of every `step` strings in real jobs behind the real srun and agent:
+def check_jobs(failures, more=(), stride=4):
+    """Checks one of every `stride` strings in real jobs behind the real srun and agent:
     environment.vars and launch.command must arrive in the program's environment and argv. Returns
     the number of submitted jobs."""
     expected = []
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
-    for number, text in list(enumerate(ALL_STRINGS))[TURN[0] % step :: step]:
+    for number, text in list(enumerate(ALL_STRINGS))[TURN[0] % stride :: stride]:
         file = write_job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun reads" in done.stderr:
@@ -558,8 +559,8 @@ def check_prologue(pairs, failures):
         if script is None:
             continue
         record = f"{WORK_DIR}/record-{index}"
-        # lead starts the recorder in place of srun. module and conda are functions, as on a
-        # cluster, and so are the commands that source an environment and enter a project.
+        # lead starts the recorder in place of srun. Functions record the words of module, conda,
+        # `.` (which sources an environment) and `cd` (which enters a project).
         header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f "
                          f"{name}\n" for name in ("module", "conda", ".", "cd"))
         wrapper = (f"#!/bin/bash\nexport RECORD={record} PATH={WORK_DIR}/bin:$PATH\n{header}bash "
@@ -574,7 +575,7 @@ def check_prologue(pairs, failures):
     if not wait_for_jobs(60):
         failures.add("jobs", "", "jobs are still in the queue; none has ended for 60 s")
     for index, (key, text) in enumerate(pairs):
-        if key in SWITCHES or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
+        if key in BOOLEAN_KEYS or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
             continue  # The script has only a flag for `true`, and may write a number differently.
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
@@ -595,7 +596,7 @@ def is_passed_value(key, text, word):
     # The agent reads the value as a template, in which a brace is written twice.
     if key == "track.wandb.project":
         return word == b"WANDB_PROJECT=" + text.replace("{", "{{").replace("}", "}}").encode()
-    # The option also has dlrun's own mounts. A path without a target is mounted at the same place.
+    # The option also has dlrun's own mounts. A path without a target is mounted at the same path.
     if key == "container.mounts":
         both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)
         return bool(both) and all(is_derived_value(key, text, part) for part in both.groups())
@@ -625,8 +626,8 @@ def main():
     parser.add_argument("--turn", type=int, default=time.localtime().tm_yday)
     parser.add_argument("--rest", metavar="URL")
     args = parser.parse_args()
-    for own, read in zip((KEY_OPTIONS, KEY_FORMATS), read_keys(args.keys)):
-        own.update(read)
+    for table, entries in zip((KEY_OPTIONS, KEY_FORMATS), read_keys(args.keys)):
+        table.update(entries)
     if len(KEY_OPTIONS) < 50:
         sys.exit(f"only {len(KEY_OPTIONS)} keys found in {args.keys}")
     TURN[0] = args.turn
@@ -635,7 +636,7 @@ def main():
     if args.rest:
         check_rest(args.rest, args.all, failures)
         return check_canaries_and_print_failures(failures)
-    check_parsed(failures)
+    check_valid_values(failures)
     # environment.setup is shell code by definition. check_jobs() and check_local() check
     # environment.vars and launch.command.
     keys = [key for key in KEY_OPTIONS
@@ -648,13 +649,13 @@ def main():
     by_key = {}
     for key, text in without_directive:
         by_key.setdefault(key, []).append(text)
-    sample = [(key, text) for key, texts in by_key.items() for step in [max(1, len(texts) // 12)]
-              for text in texts[TURN[0] % step :: step]]
+    sample = [(key, text) for key, texts in by_key.items() for stride in [max(1, len(texts) // 12)]
+              for text in texts[TURN[0] % stride :: stride]]
     print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths",
           flush=True)
-    print(f"{check_jobs(failures, step=1 if args.all else 4)} jobs for environment.vars and "
+    print(f"{check_jobs(failures, stride=1 if args.all else 4)} jobs for environment.vars and "
           "launch.command", flush=True)
-    print(f"{check_local(failures, step=1 if args.all else 2)} runs on this machine", flush=True)
+    print(f"{check_local(failures, stride=1 if args.all else 2)} runs on this machine", flush=True)
     return check_canaries_and_print_failures(failures)
 
 
@@ -662,10 +663,10 @@ def check_canaries_and_print_failures(failures):
     canaries = [name for name in os.listdir(WORK_DIR) if name.startswith("canary")]
     for name in canaries:
         failures.add("executed", name, "a hostile string ran")
-    for line in failures.seen[:60]:
+    for line in failures.lines[:60]:
         print("FAILED", line)
-    print(f"{len(failures.seen)} failures")
-    return 1 if failures.seen else 0
+    print(f"{len(failures.lines)} failures")
+    return 1 if failures.lines else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # GPUs that a job holds and does not use (health.idle_gpu_after). The GPUs of the testbed are
-# simulated, so this file replaces nvidia-smi; everything else is as on a cluster.
+# simulated, so these tests replace nvidia-smi by a script.
 # timeout: 120
 
 load helpers
@@ -8,7 +8,7 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/bin"
-    # Two GPUs on each node: those of the first node work, those of the others never do.
+    # Each node has two GPUs. Those of n1 are busy, those of the other nodes never are.
     as_user tee "$dir/bin/nvidia-smi" >/dev/null <<SH
 #!/bin/sh
 case \$(hostname) in
@@ -22,7 +22,7 @@ SH
 }
 write_spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 
-@test "a node that never uses its GPUs is named in one warning, and the run continues" {
+@test "one warning says which node never uses its GPUs, and the run continues" {
     write_spec <<YAML
 name: idle
 resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}
@@ -46,7 +46,7 @@ YAML
     [[ $output == *"n2 never used its GPUs"* ]]
 }
 
-@test "idle_gpu=end ends the run with code 81 and without a restart, and names the node" {
+@test "with idle_gpu=end, the run ends with code 81 and no restart, and status shows the node" {
     write_spec <<YAML
 name: ended
 resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}

@@ -6,10 +6,10 @@ load helpers
 setup() { dir=$(fresh_dir); }
 teardown() { end_test; }
 
-# Writes the script job.sh of the user from standard input.
+# Writes standard input to job.sh, a job script of the user.
 write_job_script() { as_user tee "$dir/job.sh" >/dev/null; }
 
-@test "the spec of a script starts the same ranks with the same arguments and variables" {
+@test "a spec made from a script starts the script's ranks, with its arguments and variables" {
     write_job_script <<'SH'
 #!/bin/bash
 #SBATCH -J imported -N 2
@@ -31,7 +31,7 @@ SH
     [[ $(dl logs last) == *"3 of 4: good day, $DLRUN_TESTBED_HOME/x, deep blue, 2"* ]]
     log=("$dir"/log-*.out)
     [[ -s ${log[0]} ]]
-    # sbatch runs the script itself with the same ranks.
+    # The script itself, submitted with sbatch, starts the same ranks.
     as_user env --chdir="$dir" sbatch --wait job.sh
     grep -h '3 of 4: good day' "$dir"/log-*.out | grep -c 'deep blue, 2' | grep -qx 2
 }
@@ -40,13 +40,13 @@ SH
     for script in "$DLRUN_SOURCE_DIR"/tests/golden/imported/*.sbatch; do
         as_user tee "$dir/job.sh" <"$script" >/dev/null
         dl init --from job.sh -o exp.yaml --force
-        # check would fail: these scripts name partitions and GPUs that the testbed does not have.
+        # check would fail: these scripts request partitions and GPUs that the testbed lacks.
         dl explain exp.yaml >/dev/null
         dl render exp.yaml | bash -n
     done
 }
 
-@test "a script whose program is unclear is refused, unless the command line names the program" {
+@test "a script whose program is unclear is refused, unless the command line has the program" {
     write_job_script <<'SH'
 #!/bin/bash
 #SBATCH -N 1

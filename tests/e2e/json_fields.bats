@@ -20,7 +20,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 
 @test "submit, status, top, resubmit, wait and check print the documented fields" {
     dl submit hello.yaml --json --watch >"$BATS_TEST_TMPDIR/out"
-    # The output has the submission, and then the state of the run at its end.
+    # The output has two objects: the submission, and the final status of the run.
     [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]
     jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | has_fields_of submit#job
     jq -s '.[1]' "$BATS_TEST_TMPDIR/out" | has_fields_of status
@@ -61,7 +61,7 @@ YAML
     dl submit hello.yaml --in "$job" --dry-run --json | has_fields_of submit#allocation_dry_run
     dl submit hello.yaml --in "$job" --json | has_fields_of submit#allocation
     dl wait last --json | has_fields_of wait
-    # The output has the object of the run, and then its state at the end, as without --in.
+    # As without --in, the output has two objects: the submission, and the run's final status.
     dl submit hello.yaml --in "$job" --watch --json >"$BATS_TEST_TMPDIR/out"
     [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]
     jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | has_fields_of submit#allocation
@@ -73,7 +73,7 @@ YAML
     dl doctor --json >"$BATS_TEST_TMPDIR/doctor"
     has_fields_of doctor <"$BATS_TEST_TMPDIR/doctor"
     jq -e '(.partitions | length > 0) and (.findings | length > 0)' "$BATS_TEST_TMPDIR/doctor"
-    # The program fails on two nodes, so this size is left out.
+    # The program fails on two nodes, so bench leaves out two nodes.
     write rated.yaml <<'YAML'
 name: rated
 resources: {tasks_per_node: 1, time: 5m}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# `dlrun run`: the same job on this machine without Slurm; also `dlrun interactive` and `dlrun
-# attach`.
+# `dlrun run`, which runs a spec on this machine without Slurm. Also `dlrun interactive`, `dlrun
+# attach`, and the questions of `dlrun init`.
 # timeout: 300
 
 load helpers
@@ -27,7 +27,7 @@ teardown() {
 
 field() { dl status last --json | jq -r "$1"; }
 
-@test "run starts the ranks here, in the spec's environment, and keeps the same record as a job" {
+@test "dlrun run starts the ranks here in the spec's environment, and records the run as usual" {
     run dl run hello.yaml
     [ "$status" -eq 0 ]
     [[ $output == *"set up on"* ]]
@@ -47,7 +47,7 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $(dl ls) == *here*completed* ]]
 }
 
-@test "the lines of several ranks do not mix, also if a program writes a line in two parts" {
+@test "the lines of several ranks do not mix, even if a program writes a line in two parts" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='for i in {1..300}; do printf "rank $DLRUN_RANK "; printf "writes\n"; done'
     dl run hello.yaml --set resources.tasks_per_node=4 --set 'environment.setup=null' \
@@ -60,7 +60,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$output" = "$expected" ]
 }
 
-@test "the command run names a rank that failed, and ends with 5" {
+@test "dlrun run says which rank failed, and exits with 5" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 1 ]] || { echo no such data: /nowhere >&2; exit 7; };'
     program+=' trap : TERM; while :; do sleep 1; done'
@@ -71,7 +71,7 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $(dl status last) == *"output    no such data: /nowhere"* ]]
 }
 
-@test "run --json prints only the object, and the ranks' output goes to stderr" {
+@test "run --json prints one JSON object to stdout, and the ranks' output to stderr" {
     dl run hello.yaml --json 2>"$BATS_TEST_TMPDIR/err" |
         jq -e '.state == "completed" and .ranks == 2'
     grep -q 'rank 1 of 2: ' "$BATS_TEST_TMPDIR/err"
@@ -100,7 +100,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$(field .state)" = cancelled ]
 }
 
-@test "the commands run and status describe a killed lead alike, and the record has one end" {
+@test "after lead is killed, run and status report the same end, which is recorded once" {
     dl run hello.yaml \
         --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" \
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
@@ -155,13 +155,13 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $output == *"the salloc here has no option --mial-user; did you mean 'mail-user'?"* ]]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir"/runs/.interactive-*)" ]
-    # resources.gpus counts the GPUs of all nodes, so their number on the session's node is unknown.
+    # resources.gpus counts the GPUs of all nodes. The number on the session's node is unknown.
     run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true
     [[ $status == 2 &&
         $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
 }
 
-@test "SIGTERM, Ctrl-C or a kill ends an interactive session and its allocation" {
+@test "SIGTERM, Ctrl-C or SIGKILL ends an interactive session and its allocation" {
     start_session() {
         as_user bash -c 'cd "$1" && echo $$ >pid && shift &&
             exec dlrun interactive hello.yaml "$@"' \
@@ -250,7 +250,7 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
 has_one_step() { (($(squeue -h -s -j "$(field .job)" -o %i | grep -cv -e batch -e extern) == 1)); }
 start_attached() {
     rm -f "$dir/began"
-    as_user bash -c 'cd "$1" && echo $$ >attach &&
+    as_user bash -c 'cd "$1" && echo $$ >attach-pid &&
         exec dlrun attach last -- bash -c "touch began; exec sleep 1000"' \
         - "$dir" </dev/null &
     attached=$!
@@ -276,15 +276,16 @@ start_attached() {
     [ "$status" -eq 7 ] # the exit code of the command itself
     run dl attach nosuch </dev/null
     [ "$status" -eq 6 ]
-    # Ctrl-C ends the command on the node. The next call removes the files of a killed dlrun.
+    # Ctrl-C ends the command on the node. If SIGKILL ends attach, its files stay until the next
+    # attach removes them.
     start_attached
-    kill -INT "$(cat "$dir/attach")"
+    kill -INT "$(cat "$dir/attach-pid")"
     code=0
     wait "$attached" || code=$?
     [ "$code" -eq 130 ]
     wait_until 20 has_one_step
     start_attached
-    kill -KILL "$(cat "$dir/attach")"
+    kill -KILL "$(cat "$dir/attach-pid")"
     wait "$attached" || true
     wait_until 20 has_one_step
     [[ -n $(ls "$dir"/runs/.interactive-*) ]]

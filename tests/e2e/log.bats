@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # The log shows each command that dlrun runs, and in a job the actions of lead, the ranks' agents
-# and the trainer. It contains no secret. If it is written to a file, it changes neither stdout nor
-# stderr.
+# and the trainer. The log contains no secret. A log in a file changes neither stdout nor stderr.
 # timeout: 300
 
 load helpers
@@ -10,7 +9,7 @@ load secrets
 setup() {
     dir=$(fresh_dir)
     make_secrets
-    # shellcheck disable=SC2016 # The rank expands it.
+    # shellcheck disable=SC2016 # The rank expands CODE.
     write_secret_spec logged 1 'exit $((CODE))'
 }
 
@@ -31,7 +30,7 @@ executed_programs() {
     sed -nE 's/^[0-9]+ +execve\("([^"]*)".*/\1/p' "$1" | xargs -n 1 basename | sort -u
 }
 
-@test "-vv submit logs each command with its code and time, but no secret, to stderr alone" {
+@test "submit -vv logs each command with exit code and time, only to stderr, without secrets" {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && exec strace -f -qq -e trace=execve \
@@ -62,7 +61,7 @@ executed_programs() {
 }
 
 @test "--log-file appends to a file of mode 0600, and changes neither stdout nor stderr" {
-    # Slurm gives each query a new job number and a new estimate of the start.
+    # Slurm answers each check with a new job id and a new estimate of the start.
     without_estimate() { sed '/^  Slurm  /d' "$1"; }
     dl check secret.yaml >"$dir/plain" 2>&1
     dl check secret.yaml --log-file "$dir/a.log" >"$dir/logged" 2>&1
@@ -82,7 +81,7 @@ executed_programs() {
     [[ $output == *"dlrun: error: the log: $dir: "* ]]
 }
 
-@test "DLRUN_LOG logs lead and the agents into the run, with each attempt's end and its reason" {
+@test "with DLRUN_LOG, lead and agents log into the run, and lead logs why an attempt ended" {
     dl_logged debug submit secret.yaml --set environment.vars.CODE=7 \
         --set retry.max=1 --set 'retry.on=[failure]'
     wait_until 60 is_state failed

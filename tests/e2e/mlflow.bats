@@ -60,7 +60,7 @@ only_run() { # only_run FILTER: applies the filter to the server's only run
     [ "$(only_run '.params["retry.max"]')" = '"1"' ]
     [ "$(only_run '.tags["dlrun.run"]')" = "\"$(basename "$(path)")\"" ]
     [ "$(only_run '.tags["mlflow.user"]')" = "\"$DLRUN_TESTBED_USER\"" ]
-    # Everything has arrived, and the token is in no file of the run.
+    # The server has all values, and the token is in no file of the run.
     printed=$(with_token track sync last)
     [[ $printed == *"the server has the whole record; 0 values were sent now"* ]]
     run grep -rl canary "$(path)"

@@ -25,9 +25,9 @@ int main(int argc, char** argv) {
   for (int& sum : sums) ++sum;
   if (rank + 1 < size) MPI_Send(sums.data(), count, MPI_INT, rank + 1, 0, MPI_COMM_WORLD);
   const int sum = sums.back();
-  const bool are_all_right =
+  const bool all_sums_are_right =
       std::all_of(sums.begin(), sums.end(), [&](int each) { return each == rank + 1; });
   std::printf("rank %d of %d on %s: %d\n", rank, size, host, sum);
   MPI_Finalize();
-  return are_all_right ? 0 : 1;
+  return all_sums_are_right ? 0 : 1;
 }

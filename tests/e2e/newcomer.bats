@@ -28,7 +28,7 @@ save_drafted_site_file() {
         dlrun doctor --site-file >~/.config/dlrun/sites/alpine.yaml'
 }
 
-# Prints the commands of the README's section, without prompts. bash ignores the remarks after them.
+# Prints the commands of the README's section about unknown clusters, without the prompts.
 readme_commands() {
     sed -n '/^## A cluster that dlrun does not know/,/^## What/s/^\$ //p' \
         "$DLRUN_SOURCE_DIR/README.md"
@@ -83,7 +83,7 @@ readme_commands() {
     [ "$(jq -r .site_file <<<"$output")" = "$(cat "$site_folder/alpine.yaml")" ]
 }
 
-@test "without a controller doctor exits with 4 within 50 s, and without Slurm with 6" {
+@test "doctor exits with 4 within 50 s if the controller is down, and with 6 without Slurm" {
     "$testbed/fault" kill slurmctld
     run timeout 50 "$testbed/as_user" dlrun doctor
     "$testbed/up" --again >/dev/null
@@ -93,12 +93,12 @@ readme_commands() {
     [[ $output == *"there is no Slurm here"* ]]
 }
 
-@test "init | check passes for every site" {
+@test "check accepts the spec that init writes for a site, for every site" {
     sites=$(dl site list --json | jq -r '.[].name')
     [ "$(wc -l <<<"$sites")" -ge 7 ]
     for site in $sites; do
-        # Without sbatch on PATH, check does not ask Slurm. The testbed's Slurm lacks the partitions
-        # of the site.
+        # The testbed's Slurm lacks the site's partitions. This PATH has no sbatch, so that check
+        # does not ask Slurm.
         run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash \
             -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
         echo "$site: $output"

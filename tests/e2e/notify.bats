@@ -44,12 +44,12 @@ path() { dl status last --json | jq -r .path; }
 request_count() { if [[ -e $dir/log ]]; then wc -l <"$dir/log"; else echo 0; fi; }
 notice_has_state() { [[ $(dl notify last --json | jq -r '.[0].state') == "$1" ]]; }
 has_request_count() { (($(request_count) == $1)); }
-# The name has another ending while a dlrun in the background tries to send the message.
+# While a dlrun in the background tries to send the message, the file has another suffix.
 waiting_notice_has_mode() {
     [[ $(stat -c %a "$run_path"/notify/*.webhook 2>/dev/null) == "$1" ]]
 }
 
-@test "a failed run on this machine sends one message itself, with its cause and last output" {
+@test "a failed run on this machine itself sends one message, with the cause and last output" {
     run with_hook ok/address-4711 run n.yaml
     [ "$status" -eq 5 ]
     has_request_count 1

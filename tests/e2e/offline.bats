@@ -39,7 +39,7 @@ is_state() { [[ $(state) == "$1" ]]; }
     [ "$status" -eq 4 ]
     [[ $output == *"running?"* ]]
     as_user touch "$dir/go"
-    # The run's own record needs no controller.
+    # dlrun reads the end from the run's record, without the controller.
     wait_until 30 is_state completed
 }
 
@@ -105,7 +105,7 @@ SH
     no_jobs
 }
 
-@test "a full disk in the run directory gives a clear error, and nothing is submitted" {
+@test "a full disk under the runs folder gives a clear error, and nothing is submitted" {
     mkdir "$dir/mounted"
     mount -t tmpfs -o size=64k,mode=1777 none "$dir/mounted"
     run dl submit hello.yaml --runs mounted
@@ -114,7 +114,7 @@ SH
     no_jobs
 }
 
-@test "a runs folder that cannot execute programs is noticed before anything is queued" {
+@test "a runs folder that is mounted noexec is refused before anything is queued" {
     mkdir "$dir/mounted"
     mount -t tmpfs -o size=100m,mode=1777,noexec none "$dir/mounted"
     run dl submit hello.yaml --runs mounted

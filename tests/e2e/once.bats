@@ -3,7 +3,7 @@
 # while or after the controller accepts the job. The user looks at the run's status and submits
 # again if it says that nothing was submitted.
 #
-# The first test makes 50 submissions; DLRUN_TEST_SUBMISSIONS=1000 makes it long.
+# The first test makes 50 submissions. DLRUN_TEST_SUBMISSIONS sets another number.
 # timeout: 1800
 
 load helpers
@@ -11,19 +11,19 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/bin"
-    # A wrapper of sbatch. The file `fate` names the fault. Either the wrapper kills itself or dlrun
-    # (its parent process, PPID) at a certain moment, or the reply is lost.
+    # A wrapper of sbatch. The word in the file `fault` selects what the wrapper does: it kills
+    # itself or dlrun (its parent process, PPID) at a certain moment, or loses the reply.
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
-fate=\$(<$dir/fate)
-case \$fate in
+fault=\$(<$dir/fault)
+case \$fault in
 sbatch-before) kill -KILL \$\$ ;;
 dlrun-before) kill -KILL \$PPID \$\$ ;;
 dlrun-while) kill -KILL \$PPID ; sleep 0.2 ;;
 esac
 answer=\$($slurm_bin/sbatch "\$@")
 code=\$?
-case \$fate in
+case \$fault in
 sbatch-after) kill -KILL \$\$ ;;
 dlrun-after) kill -KILL \$PPID ;;
 reply-lost)
@@ -41,17 +41,17 @@ launch: {preset: plain, command: [sh, -c, 'echo "\$0" >>$dir/executed', unset]}
 YAML
 }
 
-fates=(none sbatch-before sbatch-after dlrun-before dlrun-while dlrun-after reply-lost)
+faults=(none sbatch-before sbatch-after dlrun-before dlrun-while dlrun-after reply-lost)
 
 # submit_until_done NUMBER: submits once-NUMBER, and submits it again while the status says that it
 # was not submitted. Ignores the output and the exit code of `dlrun submit`.
 submit_until_done() {
     local state
     until
-        # The wrapper kills dlrun or sbatch at a certain step; timeout kills one dlrun in eight at a
-        # random moment.
-        as_user env PATH="$dir/bin:$(as_user printenv PATH)" timeout -s KILL "$limit" dlrun submit \
-            "$dir/once.yaml" --set "name=once-$1" \
+        # The wrapper kills dlrun or sbatch at a chosen moment. In addition, timeout kills one dlrun
+        # in eight at a random moment.
+        as_user env PATH="$dir/bin:$(as_user printenv PATH)" timeout -s KILL "$kill_after_s" \
+            dlrun submit "$dir/once.yaml" --set "name=once-$1" \
             --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']" &>/dev/null
         # A submission that is under way ends soon.
         while state=$(dl status "once-$1" --json 2>/dev/null |
@@ -60,19 +60,19 @@ submit_until_done() {
         done
         [[ -n $state && $state != not_submitted* ]]
     do
-        echo none >"$dir/fate"
-        limit=60
+        echo none >"$dir/fault"
+        kill_after_s=60
         ((++repetitions))
     done
 }
 
 @test "a submission runs exactly once, even if its reply is lost or sbatch or dlrun is killed" {
-    local wanted=${DLRUN_TEST_SUBMISSIONS:-50} repetitions=0 i limit
+    local wanted=${DLRUN_TEST_SUBMISSIONS:-50} repetitions=0 i kill_after_s
     RANDOM=20
     for ((i = 1; i <= wanted; i++)); do
-        limit=60
-        as_user sh -c "echo ${fates[RANDOM % ${#fates[@]}]} >'$dir/fate'"
-        ((RANDOM % 8)) || limit=0.0$((RANDOM % 50 + 5))
+        kill_after_s=60
+        as_user sh -c "echo ${faults[RANDOM % ${#faults[@]}]} >'$dir/fault'"
+        ((RANDOM % 8)) || kill_after_s=0.0$((RANDOM % 50 + 5))
         submit_until_done "$i"
     done
     echo "$wanted submissions, repeated $repetitions times because the status was not_submitted"
@@ -81,7 +81,7 @@ submit_until_done() {
     [ "$(sort -n "$dir/executed")" = "$(seq "$wanted")" ]
 }
 
-@test "of 100 parallel submissions, ten of them killed, none is recorded or executed twice" {
+@test "if ten of 100 parallel submissions are killed, no run is recorded or executed twice" {
     as_user tee "$dir/crowd" >/dev/null <<'SH'
 #!/bin/bash
 for ((i = 1; i <= 100; i++)); do

@@ -37,18 +37,20 @@ YAML
 }
 verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
-task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi plain)
+# Under these presets, each task of srun is a rank. torchrun starts several ranks in one task.
+srun_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi plain)
 
 @test "under each preset except ray, vllm and trainer, ranks agree and reach one master" {
-    for preset in "${task_presets[@]}"; do
+    for preset in "${srun_presets[@]}"; do
         write_spec "$preset" 'nodes: 4, tasks_per_node: 2'
         dl submit "$preset.yaml" >/dev/null
     done
     write_spec torchrun 'nodes: 4' 'nproc_per_node: 2'
     dl submit torchrun.yaml >/dev/null
-    for preset in "${task_presets[@]}" torchrun; do
+    for preset in "${srun_presets[@]}" torchrun; do
         dl wait "$preset" || { dl logs "$preset" && false; }
         size=8
+        # The program that replaces torchrun reports once for each node.
         [[ $preset != torchrun ]] || size=4
         run verify "$preset" "$size"
         echo "$preset: $output"
@@ -69,8 +71,8 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     write_spec torchrun 'nodes: 4' 'nproc_per_node: 2'
     dl run torchrun.yaml
     verify torchrun 1
-    # Without srun no program joins the ranks of an MPI program into one world: one rank runs, more
-    # are refused.
+    # Without srun no program joins the ranks of an MPI program into one world. dlrun therefore runs
+    # one rank, and refuses more.
     write_spec mpi 'nodes: 1'
     dl run mpi.yaml
     verify mpi 1
@@ -100,7 +102,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     done
 }
 
-@test "a user's own preset gets its words, every rank's address, and a port to listen on" {
+@test "a user's preset puts words before the program, and gives it all addresses and a port" {
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/mine.yaml" >/dev/null <<'YAML'
 help: A launcher of our own.

@@ -30,8 +30,8 @@ use_testbed() {
 }
 
 # save_dir_of TRACKER: remembers dir, so that the test can select the other testbed while jobs
-# continue on this one. return_to TRACKER: selects the testbed of TRACKER and its remembered dir
-# again.
+# continue on this one
+# return_to TRACKER: selects the testbed of TRACKER again, with the remembered dir
 declare -gA dir_on # bats reads the file in a function, so the array must be global.
 save_dir_of() { dir_on[$1]=$dir; }
 return_to() {

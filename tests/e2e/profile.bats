@@ -35,7 +35,7 @@ path() { dl status last --json | jq -r .path; }
     grep -q 'profile of bash -c sleep 3' "$(path)/profile/attempt-0/rank-0001.speedscope.json"
 }
 
-@test "a job whose profiler is not on the PATH fails with a message that names the profiler" {
+@test "if the profiler is not on the PATH, the job fails, and status says so" {
     dl submit p.yaml
     run dl wait last
     [ "$status" -eq 5 ]

@@ -1,17 +1,17 @@
 #!/usr/bin/env bats
-# Runs whose jobs the controller has forgotten. dlrun reads their end from their own record, or else
-# from accounting; if both lack it, the state is unknown. The file has a testbed of its own, which
-# forgets a job two seconds after its end.
+# Runs whose jobs the controller has forgotten. dlrun reads the end of such a run from the run's
+# record, or else from accounting. If neither has the end, the state is unknown. These tests have a
+# testbed of their own, which forgets a job two seconds after its end.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
 load helpers
 
 setup_file() {
-    local own=$DLRUN_TESTBED_DIR.purged
+    local testbed_dir=$DLRUN_TESTBED_DIR.purged
     # This testbed also has its own user, whose list of runs has no run of another test file.
     forget_testbed
-    export DLRUN_TESTBED_DIR=$own
+    export DLRUN_TESTBED_DIR=$testbed_dir
     "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --conf MinJobAge=2
     load_testbed
@@ -43,8 +43,9 @@ teardown_file() {
 
 without_accounting() { as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun "$@"; }
 is_forgotten() { ! squeue -h -j "$1" >/dev/null 2>&1; }
-# state_and_code RUN dl|without_accounting: asks for the status of RUN with this function; prints
-# the state, the exit code, and whether the state is only the last known one
+# state_and_code RUN FUNCTION: calls `FUNCTION status RUN`, where FUNCTION is dl or
+# without_accounting; prints the state, the exit code, and whether the state is only the last known
+# one
 state_and_code() {
     "${@:2}" status "$1" --json 2>/dev/null |
         jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'

@@ -8,14 +8,14 @@ load secrets
 
 setup() { write_container_job pyxis 1 1; }
 
-@test "the job sees the image's own os-release, on every node and rank" {
+@test "each rank on each node sees the image's os-release" {
     run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(dl logs last | grep -c '^ID=dlrun-test')" -eq 4 ]
 }
 
-@test "mounts are at their targets, ro is read-only, and the image cannot be written" {
+@test "mounts are at their targets, a mount with ro is read-only, and so is the image" {
     local words='cat /mnt/a/file; touch /mnt/a/new && echo a-written;'
     words+=' touch /mnt/b/new || echo b-refused; touch /new || echo root-refused'
     run inside "$words" \
@@ -149,7 +149,7 @@ setup() { write_container_job pyxis 1 1; }
     check_secrets_in_container
 }
 
-@test "a job in an image starts again, in its allocation and from the queue" {
+@test "a job in a container restarts in its allocation and from the queue" {
     as_user tee -a "$dir/job.yaml" >/dev/null <<'YAML'
 retry: {max: 3, on: [failure, preemption]}
 YAML

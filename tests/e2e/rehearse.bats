@@ -17,15 +17,15 @@ launch:
 YAML
 }
 
-# submit_rehearsed TIME: submits exp.yaml with a rehearsal; prints the ids of the rehearsal and of
-# the run
+# submit_rehearsed DURATION: submits exp.yaml with a rehearsal of this duration; prints the ids of
+# the rehearsal and of the run
 submit_rehearsed() {
     dl submit exp.yaml --rehearse "$1" --json 2>/dev/null | jq -rs 'map(.run) | join(" ")'
 }
 json() { dl status "$1" --json 2>/dev/null; }
 is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
 
-@test "the rehearsal ends a program that would never end, and the run starts after it" {
+@test "the rehearsal ends a program that would never end, and then the run starts" {
     # In the rehearsal the program would run for ever. The run itself ends immediately.
     write_spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; step=0; [[ $DLRUN_WORLD_SIZE == 2 ]] || exit 0;
         while true; do step=$((step + 10)); [[ -z $DLRUN_PROGRESS ]] ||

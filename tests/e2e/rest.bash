@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # For test files that submit through a real slurmrestd, on a socket and over loopback with a token.
 # Each file has a testbed of its own, because the shared testbeds have no slurmrestd. The files
-# start with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that
+# start with `load helpers` and `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that
 # version of the API, otherwise the newest version that dlrun and slurmrestd have in common.
 #
 #   $api_version          the version of the API that dlrun is expected to use
@@ -15,7 +15,8 @@
 #                         listens, and each URL into the user's configuration as allowed servers,
 #                         with the version $wanted_version if it is not empty
 #   via sbatch|slurmrestd prints the argument of --set that submits in this way
-#   by_token, by_proxy    print the options that submit with the token over TCP, or to the proxy
+#   by_token              prints the options that submit over TCP with the token
+#   by_proxy              prints the options that submit through the proxy
 #   write_token SECONDS   writes a token of this lifetime into the file token
 #   state RUN             prints the state of a run
 #   is_state RUN STATE    succeeds if the run has this state
@@ -29,10 +30,10 @@
 #                         that nothing is recorded or queued
 
 setup_file() {
-    local own=$DLRUN_TESTBED_DIR.rest
+    local testbed_dir=$DLRUN_TESTBED_DIR.rest
     # This testbed also has its own user, whose list of runs has no run of another test file.
     forget_testbed
-    export DLRUN_TESTBED_DIR=$own
+    export DLRUN_TESTBED_DIR=$testbed_dir
     "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --rest --conf Licenses=tool:4
     load_testbed
@@ -89,7 +90,7 @@ stop_proxy() {
 }
 
 allow_servers() {
-    # shellcheck disable=SC2016 # The inner shell expands it.
+    # shellcheck disable=SC2016 # The inner shell expands the variables.
     as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
         exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
         for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do
@@ -97,7 +98,7 @@ allow_servers() {
         done &&
         for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:3}"; do
             for token in token nosuch; do
-                # The testbed runs slurmrestd as nobody.
+                # The testbed runs slurmrestd as the user nobody.
                 echo "  - {url: $url, token_file: $1/$token$2, user: nobody}"
             done
         done' - "$dir" "${wanted_version:+, version: $wanted_version}" "$@"

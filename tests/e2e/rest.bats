@@ -22,14 +22,15 @@ job_fields() {
 # jobs field by field. The options must set resources.begin to a time in the future, so that no job
 # starts.
 compare_jobs() {
-    local one two
-    one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
-    two=$(dl submit job.yaml --json --set "$(via slurmrestd)" "$@" 2>/dev/null | jq -r .job)
-    [[ $one =~ ^[0-9]+$ && $two =~ ^[0-9]+$ ]] || { echo "$*: '$one' '$two'" >&2 && return 1; }
-    job_fields "$one" >"$BATS_TEST_TMPDIR/one"
-    job_fields "$two" >"$BATS_TEST_TMPDIR/two"
-    [ "$(wc -l <"$BATS_TEST_TMPDIR/one")" -gt 40 ]
-    diff "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two" ||
+    local sbatch_job rest_job
+    sbatch_job=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
+    rest_job=$(dl submit job.yaml --json --set "$(via slurmrestd)" "$@" 2>/dev/null | jq -r .job)
+    [[ $sbatch_job =~ ^[0-9]+$ && $rest_job =~ ^[0-9]+$ ]] ||
+        { echo "$*: '$sbatch_job' '$rest_job'" >&2 && return 1; }
+    job_fields "$sbatch_job" >"$BATS_TEST_TMPDIR/sbatch"
+    job_fields "$rest_job" >"$BATS_TEST_TMPDIR/slurmrestd"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/sbatch")" -gt 40 ]
+    diff "$BATS_TEST_TMPDIR/sbatch" "$BATS_TEST_TMPDIR/slurmrestd" ||
         { echo "the jobs differ: $*" >&2 && return 1; }
 }
 
@@ -49,16 +50,16 @@ compare_jobs() {
     compare_jobs "${in_2037[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 \
         --set resources.exclude=n4 --set resources.partition=preempt
     compare_jobs "${in_2037[@]}" --set after.any=1 --set resources.error=logs/%j.err
-    grep -qx "StdErr=$dir/logs/JOB.err" "$BATS_TEST_TMPDIR/two"
+    grep -qx "StdErr=$dir/logs/JOB.err" "$BATS_TEST_TMPDIR/slurmrestd"
     compare_jobs "${in_2037[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some \
         --set resources.constraint=fast --set resources.licenses=tool:2
     for field in "StdOut=$dir/logs/job-JOB.out" Account=some Features=fast Licenses=tool:2; do
-        grep -qxF "$field" "$BATS_TEST_TMPDIR/two"
+        grep -qxF "$field" "$BATS_TEST_TMPDIR/slurmrestd"
     done
     compare_jobs "${in_2037[@]}" --set 'retry={max: 2, on: [node_failure, preemption]}'
-    grep -qx Requeue=1 "$BATS_TEST_TMPDIR/two"
+    grep -qx Requeue=1 "$BATS_TEST_TMPDIR/slurmrestd"
     compare_jobs "${in_2037[@]}" --set resources.reservation=kept
-    grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
+    grep -qx Reservation=kept "$BATS_TEST_TMPDIR/slurmrestd"
     compare_jobs "${in_2037[@]}" \
         --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'

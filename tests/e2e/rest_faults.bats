@@ -46,7 +46,7 @@ load rest
     submit_is_refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
     submit_is_refused 2 "set submit.token_file" "${rest[@]}" \
         --set "submit.url=$DLRUN_TESTBED_REST_URL"
-    submit_is_refused 2 "would send the token in the clear" "${rest[@]}" \
+    submit_is_refused 2 "would send the token unencrypted" "${rest[@]}" \
         --set submit.url=http://rest.example.org --set submit.token_file=token
     submit_is_refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
         --set submit.token_file=nosuch
@@ -88,7 +88,7 @@ load rest
     [[ $(grep -c GET "$BATS_TEST_TMPDIR/requests") == 0 ]]
 }
 
-# make_certificate NAME EXTENSION [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
+# make_certificate NAME EXTENSION [AUTHORITY]: makes NAME.pem and NAME.key in BATS_TEST_TMPDIR,
 # self-signed or signed by that authority.
 make_certificate() {
     local by=()
@@ -150,7 +150,7 @@ dl_trusting() {
 }
 
 @test "unknown API versions, HTTP errors, and incomplete, huge or foreign answers leave no record" {
-    # With a configured version, dlrun would complain about that version.
+    # If a version was configured, dlrun would report that the answer lacks this version.
     # shellcheck disable=SC2034 # allow_servers reads it
     wanted_version=
     allow_servers
@@ -188,7 +188,8 @@ ANSWERS
 }
 
 @test "after a refusal that a gateway may have sent, dlrun looks for the job and does not resend" {
-    # 502,403: the first submission gets 502, and dlrun sends it again; the second one gets 403.
+    # 502,403: the first submission gets 502, which is no refusal, so dlrun sends it again; the
+    # second one gets 403.
     while read -r http_status body <&4; do
         start_proxy accept_but_refuse "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
         # shellcheck disable=SC2046 # splits the words
@@ -239,7 +240,7 @@ ANSWERS
     wait_until 30 no_jobs
 }
 
-@test "dlrun uses the newest common version or the configured one, and doctor names versions" {
+@test "dlrun uses the newest common API version or the configured one, and doctor lists all" {
     run dl check job.yaml --set "$(via slurmrestd)"
     echo "$output"
     [[ $output == *"answers in $api_version and"* ]]

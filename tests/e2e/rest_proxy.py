@@ -6,29 +6,29 @@
        rest_proxy.py SOCKET warn|error REAL-SOCKET
        rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
-Plays one of these: a network that fails between dlrun and a real slurmrestd; a server of another
-kind (answer); TLS in front of a real slurmrestd on loopback (tls). Listens on the unix socket
-SOCKET.
+Simulates one of these: a network that fails between dlrun and a real slurmrestd; a server of
+another kind (answer); TLS in front of a real slurmrestd on loopback (tls). Listens on the unix
+socket SOCKET.
 
   swallow  A submission reaches slurmrestd, but its connection ends without a reply. Other requests
            pass.
   hold     A submission reaches slurmrestd, but its connection stays open without a reply; the file
            SOCKET.held then exists. Other requests pass.
-  reset    The first submission, and the first two of the other requests to each path, are not
-           forwarded; their connections just end. The file SOCKET.log has a line for each request.
+  reset    The first submission is not forwarded, and its connection just ends. For each other path,
+           the first two requests end in this way. The file SOCKET.log has a line for each request.
   answer   Every request gets STATUS and BODY. If BODY is "100MB", the reply is 100 MB of spaces.
   intercept
            A submission gets STATUS and BODY, as with `answer`, and does not reach slurmrestd.
            Other requests pass. The file SOCKET.log has a line for each submission.
   accept_but_refuse
-           Submissions get one STATUS after the other, with BODY. Only one that gets the last STATUS
-           reaches slurmrestd, so Slurm takes its job. The client gets STATUS and BODY in place of
-           slurmrestd's reply, as from a gateway that refuses a request after it has passed it on.
-           Other requests pass.
+           The first submission gets the first STATUS, the second one gets the second, and so on,
+           with BODY. Only submissions that get the last STATUS reach slurmrestd. Slurm queues their
+           jobs, but the client gets STATUS and BODY instead of slurmrestd's reply, as if a gateway
+           forwarded a request and then refused it. Other requests pass.
   warn     All requests pass. The reply to a submission also has a warning about an ignored field.
   error    All requests pass. The reply to a submission has status 500 and an error, like the reply
            of a slurmrestd about a job that was queued and cannot start now.
-  tls      Listens on a port of loopback, which FILE names. Each request adds a line to FILE.
+  tls      Listens on a port of loopback and writes its number to FILE. Each request adds a line.
 """
 
 import http.client
@@ -94,9 +94,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.end_connection()
             return
         statuses = sys.argv[3].split(",") if mode == "accept_but_refuse" else []
-        number = self.count_request() if mode == "accept_but_refuse" and is_submission else 0
-        if 0 < number < len(statuses):
-            status, content = int(statuses[number - 1]), sys.argv[4].encode()
+        try_number = self.count_request() if mode == "accept_but_refuse" and is_submission else 0
+        if 0 < try_number < len(statuses):
+            status, content = int(statuses[try_number - 1]), sys.argv[4].encode()
         elif mode == "answer" or (mode == "intercept" and is_submission):
             status = int(sys.argv[3])
             content = b" " * 100_000_000 if sys.argv[4] == "100MB" else sys.argv[4].encode()

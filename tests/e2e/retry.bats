@@ -9,8 +9,8 @@ load process_trackers
 
 setup() { use_testbed cgroup; }
 # Tests with both process trackers start their jobs on both testbeds (process_trackers.bash) before
-# they wait for the end of any run. The testbeds share the user's index, so the tests name runs by
-# their ids.
+# they wait for the end of any run. The testbeds share the user's list of runs, so the tests refer
+# to runs by their ids.
 declare -gA id # bats reads the file in a function, so the array must be global.
 # submit KEY: submits exp.yaml and keeps the id of the run as id[KEY]
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
@@ -34,7 +34,7 @@ rank_pids() {
 }
 has_checkpoint() { compgen -G "$1/ckpt/*/manifest*" >/dev/null; }
 
-@test "kill -9 of a training rank: the run ends with the parameters of an undisturbed one" {
+@test "after kill -9 of a training rank, the final parameters equal those of an undisturbed run" {
     write_spec <<'YAML'
 name: digits
 resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 10m}
@@ -77,7 +77,7 @@ YAML
         $(<"$dir_of_run/logs/attempt-0/rank-0000.log") != *resumed* ]]
 }
 
-@test "an array task near its time limit saves and is requeued alone, within retry.max" {
+@test "only the array task near its time limit saves and is requeued, up to retry.max" {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         [[ $tracker == cgroup ]] && exit_code=0 || exit_code=3
@@ -119,8 +119,8 @@ YAML
 }
 
 @test "without retry, a run whose program exits on the time limit's warning is completed" {
-    # Only a USR1 near the time limit is Slurm's warning (`warned`); long before the limit it is not
-    # (`early`). Lead asks Slurm for the limit, also if the job has another SLURM_TIME_FORMAT.
+    # Lead takes a USR1 for Slurm's warning only near the time limit (run `warned`), not long before
+    # (run `early`). Lead asks Slurm for the limit, even if the job sets SLURM_TIME_FORMAT.
     write_spec <<'YAML'
 name: warned
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
@@ -181,14 +181,14 @@ YAML
             [ -z "$(events ended "$(run_dir "$run")" | jq -c 'select(.attempt == 0)')" ]
         done
         [ "$(wc -l <"$dir/saved-preempt")" -eq 2 ]
-        wait_until 60 no_jobs # A third start would come within seconds.
+        wait_until 60 no_jobs # A third attempt would start within seconds.
         for partition in preempt preempt-now; do
             [ "$(events claimed "$(run_dir "${id[$tracker-$partition]}")" | wc -l)" -eq 2 ]
         done
     done
 }
 
-@test "a run that completes in its grace time does not run again" {
+@test "a preempted run that completes in its grace time does not run again" {
     as_user tee "$dir/done.json" <<<'{"step": 5, "steps": 5}' >/dev/null
     write_spec <<'YAML'
 name: done
@@ -279,9 +279,9 @@ has_ended_attempt() { [[ -n $(events attempt_end "$(run_dir "$1")") ]]; }
 
 # submit_lasting NAME RESOURCES RETRY COMMAND RANKS [ATTEMPTS]: submits a run, with RESOURCES as
 # further keys of `resources` and RETRY as the last lines of its spec. Each rank executes the shell
-# command COMMAND and then writes a line into the file NAME. The last of ATTEMPTS attempts (2) then
-# ends by itself; the others do not. Waits until the file NAME has a line of each of the RANKS
-# ranks.
+# command COMMAND and then writes a line into the file NAME. The last of ATTEMPTS attempts (default:
+# 2) then ends by itself; the others do not. Waits until the file NAME has a line of each of the
+# RANKS ranks.
 submit_lasting() {
     write_spec <<YAML
 name: $1
@@ -300,7 +300,7 @@ YAML
 
 @test "after a lost node or a hang, a run restarts, and none of its old ranks is alive" {
     # This run loses two nodes. When it loses the second node, the first is up again but no longer
-    # belongs to the job, although SLURM_JOB_NODELIST names it.
+    # belongs to the job, although SLURM_JOB_NODELIST still has it.
     submit_lasting shrink 'nodes: "2-4", tasks_per_node: 2' \
         'retry: {max: 2, on: [node_failure]}' : 8 3
     submit_lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
@@ -312,7 +312,7 @@ YAML
     submit_lasting frozen 'nodes: 1, exclude: "n[1-2]"' \
         $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' \
         'sleep() { echo alive; command sleep "$1"; }' 1
-    lost=$(cut -d' ' -f6 "$dir/alone")
+    first_lost=$(cut -d' ' -f6 "$dir/alone")
     # On the other testbed a node is cut off, and the run hangs before Slurm notices. The run must
     # restart once, not once for the hang and once more for the node.
     save_dir_of cgroup
@@ -327,28 +327,28 @@ YAML
     save_dir_of linuxproc
     return_to cgroup
     for run in shrink fixed; do
-        grep -q "on $lost$" "$dir/$run"
+        grep -q "on $first_lost$" "$dir/$run"
         [ "$(events claimed "$(run_dir "$run")" | jq -r .host)" = n1 ]
     done
     kill -STOP "$(rank_pids "$(run_dir frozen)" 0 bash)"
-    "$testbed/fault" kill "$lost"
+    "$testbed/fault" kill "$first_lost"
     for run in fixed alone frozen; do wait_until 60 is_state completed "$run"; done
     is_smaller() { [[ $(grep -c '^1 .* of 6 ' "$dir/shrink") -eq 6 ]]; }
     wait_until 60 is_smaller
     "$testbed/up"
-    lost_too=$(sed -n 's/^1 .* on //p' "$dir/shrink" | grep -vx n1 | head -n 1)
-    "$testbed/fault" kill "$lost_too"
+    second_lost=$(sed -n 's/^1 .* on //p' "$dir/shrink" | grep -vx n1 | head -n 1)
+    "$testbed/fault" kill "$second_lost"
     wait_until 60 is_state completed shrink
     "$testbed/up"
     [ "$(restart_causes shrink)" = "node_failure node_failure" ]
     [ "$(events restarting "$(run_dir shrink)" | jq -r .by | xargs)" = "lead lead" ]
     [ "$(grep -c '^2 .* of 4 ' "$dir/shrink")" -eq 4 ]
-    run grep "^2 .* on \($lost\|$lost_too\)" "$dir/shrink"
+    run grep "^2 .* on \($first_lost\|$second_lost\)" "$dir/shrink"
     [ "$status" -ne 0 ]
     for run in fixed alone; do [ "$(restart_causes "$run")" = node_failure ]; done
     [ "$(grep -c '^1 .* of 2 ' "$dir/fixed")" -eq 2 ]
     for run in shrink fixed alone; do
-        run grep "^1 .* on $lost" "$dir/$run"
+        run grep "^1 .* on $first_lost" "$dir/$run"
         [ "$status" -ne 0 ]
     done
     [ "$(restart_causes frozen)" = hang ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# `retry.grow`: a run that runs out of memory is queued again with more. The testbed limits no
-# memory, so the test replaces srun by a script that reports that the rank ran out of memory.
+# `retry.grow`: a run that runs out of memory is queued again with more memory. The testbed does not
+# limit memory, so the tests replace srun by a script that reports that the rank ran out of memory.
 # timeout: 300
 
 load helpers
@@ -18,7 +18,7 @@ SH
     as_user chmod +x "$dir/bin/srun"
 }
 
-# write_spec GROW: writes exp.yaml. The program needs more than 2500 MiB.
+# write_spec GROW: writes exp.yaml, whose retry.grow is GROW. The program needs more than 2500 MiB.
 write_spec() {
     as_user tee "$dir/exp.yaml" >/dev/null <<YAML
 name: hungry

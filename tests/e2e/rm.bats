@@ -126,7 +126,7 @@ field() { dl status "$1" --json | jq -r "$2"; }
     local program='mkdir $DLRUN_RUN/ckpt; echo 1 >$DLRUN_RUN/ckpt/best; echo word'
     dl run second.yaml --set "launch.command=[bash, -c, \"$program\"]"
     old=$(field second .path)
-    [[ $(dl du first | tail -1) == *"  -  "* ]] # It has no checkpoints.
+    [[ $(dl du first | tail -1) == *"  -  "* ]] # The run has no checkpoints.
     [[ $(dl du second | tail -1) != *"  -  "* ]]
     run dl prune --older-than 1d --yes
     [ "$status" -eq 0 ]
@@ -155,7 +155,7 @@ field() { dl status "$1" --json | jq -r "$2"; }
     compgen -G "$dir/runs/.agents-*"
 }
 
-@test "a sweep is deleted as a whole, and not while a point runs" {
+@test "a sweep is deleted as a whole, and only if no point runs" {
     dl submit first.yaml --set 'sweep.parameters={environment.vars.P: [1, 2]}'
     path=$(field first .path)
     run dl rm first --yes

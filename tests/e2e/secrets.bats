@@ -17,12 +17,12 @@ is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 path() { dl status last --json | jq -r .path; }
 ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_secrets") -eq 4 ]]; }
 
-@test "a secret reaches every rank, and no argument, script, comment, log, record or Slurm file" {
+@test "a secret reaches every rank, but no argument, script, comment, log, record or Slurm file" {
     dl submit secret.yaml
     wait_until 60 ranks_printed_digest
     run=$(path) job=$(dl status last --json | jq -r .job)
 
-    # The program's own environment contains the secret; no argument and no other environment does.
+    # Only the environments of the ranks' programs contain the secret. No argument contains it.
     no_argument_has_a_secret
     local program_count=0
     while read -r environ; do
@@ -40,8 +40,8 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_se
     slurm_has_no_secret "$job"
     prints_no_secret scontrol write batch_script "$job" -
 
-    # One file of the run has the secrets, and only its owner can read it. No other file of the
-    # user's home has them, the index included.
+    # In the user's home only the run's file `secrets` has the secrets, and only its owner can read
+    # it.
     [ "$(stat -c '%a %U' "$run/secrets")" = "600 $DLRUN_TESTBED_USER" ]
     [ "$(files_with_secrets "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
     [ -z "$(files_with_secrets /tmp --exclude-dir=bats-run*)" ]

@@ -78,7 +78,7 @@ YAML
 }
 
 @test "the program gets a user's variable, whatever the variable's name is" {
-    # The names of variables that a job script could use itself.
+    # Names that the job script itself could use for its variables.
     names=(agent lead step rank program enter name image options node nodes tasks group port try
         lock task sweep init conda cpus made)
     for name in "${names[@]}"; do vars+=("$name: its-$name"); done

@@ -20,16 +20,16 @@ def main():
     selector = selectors.DefaultSelector()
     selector.register(0, selectors.EVENT_READ, peer.fileno())
     selector.register(peer.fileno(), selectors.EVENT_READ, 1)
-    waiting = []  # (time to send, descriptor, bytes)
+    delayed = []  # (time to send, descriptor, bytes)
     while True:
-        pause = max(0, waiting[0][0] - time.monotonic()) if waiting else None
-        for key, _ in selector.select(pause):
+        timeout_s = max(0, delayed[0][0] - time.monotonic()) if delayed else None
+        for key, _ in selector.select(timeout_s):
             data = os.read(key.fd, 1 << 16)
             if not data:
                 return
-            waiting.append((time.monotonic() + delay_s, key.data, data))
-        while waiting and waiting[0][0] <= time.monotonic():
-            _, descriptor, data = waiting.pop(0)
+            delayed.append((time.monotonic() + delay_s, key.data, data))
+        while delayed and delayed[0][0] <= time.monotonic():
+            _, descriptor, data = delayed.pop(0)
             while data:
                 data = data[os.write(descriptor, data) :]
 

@@ -137,7 +137,7 @@ YAML
     [ "$(jq -r 'select(.event == "ended") | .event' "$dir"/runs/away-*/events.jsonl)" = ended ]
 }
 
-@test "a node where the step cannot be launched is named and excluded, and no rank is blamed" {
+@test "if the step cannot be launched on a node, the node is excluded, and no rank is blamed" {
     local spool=$DLRUN_TESTBED_DIR/nodes/n2/spool
     "$testbed/on_node" n2 mount -t tmpfs -o ro none "$spool"
     write_spec <<'YAML'

@@ -17,15 +17,15 @@
 #   is_refused CODE TEXT ARGUMENTS...
 #                         checks that dlrun on the laptop fails with this code and text
 #   write_host_file NAME LINES
-#                         writes the file of a host; its dlrun is the installed one and its root is
-#                         ~/mirrors, unless a line says otherwise
+#                         writes the host file NAME.yaml with these lines. Unless the lines set
+#                         dlrun or root, dlrun is the installed one and root is ~/mirrors
 #   use_shell SHELL       makes SHELL the login shell on the host
 #   make_code             makes $dir a git repository with exp.yaml, whose job prints the file
 #                         `message`, and sweep.yaml, a sweep of this job with two points
 #   cut_submissions N SEED
-#                         submits job 0 without a cut, then jobs 1 to N. Cuts each submission from
-#                         the second on at a random moment, unless it ends before this moment, and
-#                         repeats it until an answer comes. The jobs write their numbers to
+#                         submits job 0 without a cut, then the jobs 1 to N, each with a cut at a
+#                         random moment. A submission may end before its cut. Repeats each one that
+#                         was cut until an answer comes. The jobs write their numbers to
 #                         $dir/executed. `cuts` is the number of submissions that were cut
 #   each_job_ran_once N   checks that each of the jobs 0 to N ran once and has one run
 
@@ -185,8 +185,8 @@ cut_submissions() {
         start=${EPOCHREALTIME/./} cuts_before=$cuts
         submit_cut "$i" $((RANDOM % uncut_ms * 4 / 5 + 1)) exp.yaml ||
             { cat "$dir/out-$i" && return 1; }
-        # The duration of a submission that ended before its cut is the new estimate, because the
-        # first submission takes longer than later ones.
+        # If a submission ended before its cut, its duration is the new uncut_ms, because the first
+        # submission takes longer than later ones.
         ((cuts > cuts_before)) || uncut_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
     done
     echo "$count submissions of $uncut_ms ms, $cuts of them cut"

@@ -6,7 +6,7 @@
 load helpers
 load ssh
 
-@test "the files that git lists and their deletions are copied, and other files on the host stay" {
+@test "the host gets files that git lists, loses those no longer listed, and keeps all other files" {
     local mirror
     make_code
     as_user mkdir "$dir/src" "$dir/old"
@@ -23,7 +23,7 @@ load ssh
     [[ ! -e $mirror/src/a.py && ! -e "$mirror/src/[ab]*\\.py" && ! -e $mirror/#odd ]]
     [[ -e $mirror/src/b.py && -e "$mirror/;odd" && -e $mirror/src/result.txt ]]
     [[ ! -e $mirror/old/c.py && -e $mirror/old/result.txt ]]
-    # A folder of the copy is replaced by a link. dlrun deletes no file in the link's target.
+    # On the host, a link replaces a folder of the copy. dlrun deletes no file in the link's target.
     as_user mkdir "$dir/data"
     as_user touch "$dir/data/b" "$dir/data/c"
     laptop -H near check exp.yaml
@@ -106,7 +106,7 @@ YAML
     no_jobs
 }
 
-@test "if the folder for copies of code is full or noexec, the error says so or what to check" {
+@test "if the folder for copies of code is full or noexec, the error says why or what to check" {
     local options root
     make_code
     root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")
@@ -147,7 +147,7 @@ YAML
     no_jobs
 }
 
-@test "a submission fails while another one holds the lock of the copy, and succeeds afterwards" {
+@test "a submission fails while another process holds the lock of the copy, and then succeeds" {
     local lock holder
     make_code
     laptop -H near check exp.yaml

@@ -9,7 +9,7 @@ load ssh
 long_spec='resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch: {preset: plain, command: [sleep, 300]}'
 
-@test "pull copies a run's files, deletes nothing, and writes nothing outside its folder" {
+@test "pull copies a run's files, deletes nothing, and writes only into its target folder" {
     local run path
     make_code
     run=$(laptop -H near submit exp.yaml --json | jq -r .run)
@@ -30,7 +30,7 @@ launch: {preset: plain, command: [sleep, 300]}'
     diff "$path/job.sh" "$dir/all/job.sh"
     [ ! -e "$dir/all/passwd" ] && [ ! -L "$dir/all/passwd" ]
     [ ! -e "$dir/all/ckpt/home" ] && [ ! -L "$dir/all/ckpt/home" ]
-    # A hostile host: it answers with a run id that is a path, or its rsync sends a file of another
+    # A hostile host answers with a run id that is a path, or its rsync sends a file of another
     # folder.
     as_user mkdir "$dir/bin" "$dir/evil"
     as_user tee "$dir/bin/dlrun" >/dev/null <<'PY'
@@ -105,7 +105,7 @@ on_terminal() {
     laptop_env TERM=xterm script -qec "stty cols 100 rows 30; cd '$dir'; $1" /dev/null </dev/null
 }
 
-@test "interactive, attach and top get a terminal on the host, and interactive reads our stdin" {
+@test "interactive, attach and top get a terminal on the host, and interactive reads local stdin" {
     local run
     make_code
     run on_terminal \

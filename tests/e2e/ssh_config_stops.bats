@@ -7,7 +7,7 @@ load forward
 
 no_sleeper() { ! pgrep -u "$DLRUN_TESTBED_USER" -a -f 'sleep 98765'; }
 
-@test "a connection's programs end with it, and all connections end with the job" {
+@test "the programs of a connection end with it, and all connections end with the job" {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         submit_servers

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Submissions over ssh whose connection is cut. tests/e2e/ssh_cuts cuts hundreds of them.
+# Submissions over ssh whose connection is cut. tests/e2e/many_ssh_cuts cuts hundreds of them.
 #
 # timeout: 300
 

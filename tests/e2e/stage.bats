@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# stage and outputs: data are copied to each node before the ranks start, and outputs are copied
-# from the node at intervals and at the end of each attempt.
+# stage and outputs: data are copied to each node before the ranks start. Outputs are copied from
+# each node into the run, at intervals and at the end of each attempt.
 # timeout: 240
 
 load helpers
@@ -43,7 +43,7 @@ events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(events staged .nodes)" = 2 ]
-    # Three files of each node: two of the folder, and the archive.
+    # Each of the two nodes copies three files: two of the folder, and the archive.
     [ "$(events staged .files)" = 6 ]
     # A second run on the same nodes finds the same data.
     run dl submit s.yaml --watch

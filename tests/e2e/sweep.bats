@@ -153,7 +153,7 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [ "$status" -eq 0 ]
     [[ $(jq -c '[.points, .arrays, .gpu_hours == 3]' <<<"$output") == "[2,2,true]" ]]
     run dl check sweep.yaml
-    [[ $output == *"6 points, 2 at once"* ]]
+    [[ $output == *"6 points, 2 at a time"* ]]
     run dl render sweep.yaml
     [[ $output == *"#SBATCH --array=0-5%2"* ]]
     dl render sweep.yaml -o array.sh
@@ -240,10 +240,10 @@ submit_ten_points() {
     # While one command submits a point, alone or with the missing points, other commands that
     # would submit this point are refused.
     path=$(json status "$parent" | jq -r .path)
-    for locked in '.,8,/8: another dlrun is submitting the missing points of the sweep' \
+    for row in '.,8,/8: another dlrun is submitting the missing points of the sweep' \
         "array-1/0,8,/8: another dlrun is submitting it again" \
         "array-1/0,,/8: another dlrun is submitting it; try"; do
-        IFS=, read -r folder point words <<<"$locked"
+        IFS=, read -r folder point words <<<"$row"
         run as_user flock "$path/$folder/submission.lock" dlrun resubmit "$parent${point:+/$point}"
         [ "$status" -eq 3 ]
         [[ $output == *"$words"* ]]

@@ -39,7 +39,7 @@ print_leftovers() {
     [ "$output" = "4 idle gpu:pretend:4" ]
 }
 
-@test "a batch job of the ordinary user runs on a node, in its home" {
+@test "a batch job of the ordinary user runs on a node, in a folder of this user" {
     dir=$(fresh_dir)
     as_user sbatch --wait --time=1 --output="$dir/out" --chdir="$dir" --wrap 'id -un; hostname; pwd'
     run cat "$dir/out"
@@ -132,12 +132,12 @@ n2 1" ]
     [ "$("$testbed/as_user" <<<'type -P mpi_chain')" = "$DLRUN_TESTBED_PREFIX/bin/mpi_chain" ]
 }
 
-@test "a controller that was killed does not use a job id again" {
+@test "a controller that was killed and started again gives new jobs new ids" {
     # The controller saves the first job id immediately, and later ids only after some seconds.
-    for _ in 1 2 3; do lost=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
+    for _ in 1 2 3; do newest_job=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
     "$testbed/fault" kill slurmctld
     "$testbed/up"
-    [ "$(as_user sbatch --parsable --time=1 --wrap true)" -gt "$lost" ]
+    [ "$(as_user sbatch --parsable --time=1 --wrap true)" -gt "$newest_job" ]
     cancel_jobs
 }
 

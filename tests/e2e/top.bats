@@ -102,7 +102,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
         -f1 "$dir/after-SEGV")" = "130 130 139" ]
 }
 
-@test "report writes a page into a run's directory, and one that compares several runs" {
+@test "report writes a page of one run into its directory, and a page that compares several runs" {
     cat >"$dir/digits.yaml" <<'YAML'
 name: digits
 resources: {tasks_per_node: 2, time: 5m}

@@ -16,8 +16,8 @@ launch:
 YAML
 }
 
-# check_training RANKS: checks that every rank of the last run reports the same result as training
-# alone
+# check_training RANKS: checks that every rank of the newest run reports the same result as training
+# in one process
 check_training() {
     [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]
 }
@@ -48,7 +48,7 @@ check_training() {
     check_training 2
 }
 
-@test "4 jobs at once on the same nodes: no port collides, and all succeed" {
+@test "4 jobs that run at the same time on the same nodes succeed, and no port collides" {
     as_user mkdir "$dir/meet"
     for job in 1 2 3 4; do
         dl submit ddp.yaml --set name="ddp$job" --set resources.nodes=2 \

@@ -24,7 +24,7 @@ setup() {
     spec=$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml
 }
 
-# check_training RANKS: checks that the last run completed with at least the accuracy
+# check_training RANKS: checks that the newest run completed with at least the accuracy
 # $least_accuracy, and that all its ranks hold the same parameters
 check_training() {
     local status

@@ -93,7 +93,7 @@ def from_tensorflow():
         mine = cluster[task["type"]][task["index"]]
         require(mine.rsplit(":", 1)[0] == os.environ["DLRUN_ADDR"],
                 "TF_CONFIG's address is not this rank's", mine)
-        if env_number("DLRUN_RANK") > 0:  # Rank 0 listens later, in meet().
+        if env_number("DLRUN_RANK") > 0:  # Rank 0 listens later, in connect_ranks().
             with socket.create_server(("", int(mine.rsplit(":", 1)[1]))):
                 pass  # TensorFlow's server needs to listen on the reserved port, so this must work.
     master = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
@@ -131,7 +131,7 @@ READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deep
            "mpi": from_mpi, "plain": from_plain}
 
 
-def meet(rank, size, address, port):
+def connect_ranks(rank, size, address, port):
     """In rank 0, waits at the master's address until all other ranks have sent their ranks. In
     another rank, sends its rank there as soon as rank 0 listens."""
     if rank == 0:
@@ -162,9 +162,9 @@ def check_one_rank(folder, preset):
     rank, size, address, port, more = READERS[preset]()
     require(rank == env_number("DLRUN_RANK") and size == env_number("DLRUN_WORLD_SIZE"),
             "rank or size is not the agent's")
-    for secret in ("DLRUN_SECRET", "DLRUN_LEAD"):
-        require(secret not in os.environ, secret, "reached the program")
-    meet(rank, size, address, port)
+    for name in ("DLRUN_SECRET", "DLRUN_LEAD"):
+        require(name not in os.environ, name, "reached the program")
+    connect_ranks(rank, size, address, port)
     report = {"rank": rank, "size": size, "master": f"{address}:{port}",
               "host": socket.gethostname(),
               "node_rank": env_number("DLRUN_NODE_RANK"),

@@ -102,8 +102,10 @@ TYPES = {
 
 class Job:
     """A run of one type in a folder of its own. The constructor creates the folder and the spec;
-    submit() submits the run. runs: the folder in which dlrun makes the run's directory, by default
-    `runs` in the job's folder.
+    submit() submits the run.
+
+    runs: the folder in which dlrun makes the run's directory, by default `runs` in the job's
+        folder.
     checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the run's directory.
     resources, retry_on, slow_ms: as in Kind (kinds.py)."""
 
@@ -121,9 +123,9 @@ class Job:
         self.testbed, self.type, self.name = testbed, job_type, name
         self.folder = testbed.home / name
         self.folder.mkdir()
-        for part in (self.folder, self.folder / "work"):
-            part.mkdir(exist_ok=True)
-            self.give_to_user(part)
+        for job_folder in (self.folder, self.folder / "work"):
+            job_folder.mkdir(exist_ok=True)
+            self.give_to_user(job_folder)
         self.runs = runs or self.folder / "runs"
         self.given_checkpoints = checkpoints
         for folder in (self.runs, checkpoints):
@@ -185,8 +187,8 @@ class Job:
     # The run's record.
 
     def events(self) -> list[JsonObject]:
-        """Returns the complete lines of events.jsonl; lead may still be writing the last one.
-        Leaves out lines that are not JSON."""
+        """Returns the lines of events.jsonl. Leaves out lines that are not JSON, and an unfinished
+        line at the end, which lead may still be writing."""
         try:
             text = (self.run / "events.jsonl").read_bytes()
         except OSError:
@@ -255,7 +257,7 @@ class Job:
     def starts(self) -> list[tuple[int, int, str, bool]]:
         """Returns (attempt, rank, node, has_overlap) for every start. has_overlap: another program
         of the rank still ran; always False for torch. For the trainer, returns only the starts of
-        rank 0, without the node and without has_overlap."""
+        rank 0, with an empty node and without overlap."""
         if self.type.is_trainer:
             found = []
             for path in sorted(self.run.glob("logs/attempt-*/rank-0000.log")):
@@ -275,7 +277,7 @@ class Job:
 
     def bits(self, result: JsonObject | None) -> dict[str, str] | None:
         """Returns the run's exact results; None if the run has not finished, or if the trainer's
-        last checkpoint cannot be read. result: that of `dlrun status`; used only for the trainer.
+        last checkpoint cannot be read. result: from `dlrun status`; used only for the trainer.
         """
         if not self.type.is_trainer:
             found = {

@@ -17,10 +17,10 @@ ALL_JOBS = ("trainer-shm", "trainer-gloo", "plain", "torch")
 CHEAP_JOBS = ("trainer-shm", "trainer-gloo", "plain")  # torch needs seconds to start.
 TRAINER_JOBS = ("trainer-shm", "trainer-gloo")
 
-NO_LISTED_RESTART: tuple[str, ...] = ()  # for Truth.causes: a run whose list of restarts is empty
+EMPTY_RESTART_LIST: tuple[str, ...] = ()  # for Truth.causes: a run whose list of restarts is empty
 
-# Seconds until the processes of an ended run must be gone: the agents' 2 s, and Slurm's KillWait of
-# 5 s.
+# Seconds until the processes of an ended run must be gone: 2 s for the agents, 5 s for Slurm's
+# KillWait, and 1 s more.
 LEFTOVER_LIMIT_S = 8.0
 
 
@@ -89,14 +89,14 @@ class Kind:
     weight: how often the plan draws this kind, relative to the others.
     submit: for a fault during the submission: submits the job with the fault and returns the
         description of the fault. inject is then not called.
-    is_early: the fault happens after the attempt has started, before its ranks have joined.
-    disk: the folder of the job that is on a small disk: "run" (Job.runs) or "checkpoints".
+    is_before_join: the fault happens after the attempt has started, before its ranks have joined.
+    folder_on_small_disk: "run" (Job.runs), "checkpoints" or "" (none).
     resources, retry_on: additional text of the spec's resources, and the value of retry.on.
     slow_ms: the least duration of each of the plain program's last steps, so that the job still
         runs when the fault is noticed.
     is_long: the fault takes almost a minute or more.
-    leftover_limit_s: the limit for the run's processes to disappear after its end.
-    end_limit_s: the limit from the fault to the run's end, including restarts."""
+    leftover_limit_s: the time limit from the run's end until its processes have disappeared.
+    end_limit_s: the time limit from the fault to the run's end, including restarts."""
 
     name: str
     inject: Callable[[Scene], Injected]
@@ -105,8 +105,8 @@ class Kind:
     lane: str = "job"
     weight: int = 2
     end_limit_s: float = 60
-    is_early: bool = False
-    disk: str = ""
+    is_before_join: bool = False
+    folder_on_small_disk: str = ""
     resources: str = ""
     retry_on: str = ""
     slow_ms: int = 0

@@ -1,5 +1,5 @@
-"""Faults of the testbed itself: daemons killed, stopped and paused, nodes lost, links unplugged.
-Only one job uses the testbed during such a fault.
+"""Faults of the testbed itself: daemons are killed, ended or paused, nodes are lost, and links are
+unplugged. Only one job uses the testbed during such a fault.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from kinds import NO_LISTED_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
+from kinds import EMPTY_RESTART_LIST, Injected, Kind, Scene, Truth, causes, wait_while_running
 from testbed import wait_for
 
 # Each of the last 20 steps of the plain program takes at least this long, so that the job still
@@ -19,6 +19,8 @@ NOTICE_LIMIT_S = 90.0  # time limit for the run to notice the loss of a node and
 
 
 def _target(scene: Scene, daemon: str) -> str:
+    """Returns the daemon as an argument of tests/testbed/fault, where a node stands for its
+    slurmd."""
     return scene.node if daemon == "slurmd" else daemon
 
 
@@ -50,7 +52,7 @@ def pause(daemon: str, range_s: tuple[float, float]) -> Callable[[Scene], Inject
             words=f"{daemon} ({target}) is paused for {length_s:.1f} s",
         )
         scene.testbed.fault("pause", target)
-        time.sleep(length_s)  # The pause has its full length, also if the run ends meanwhile.
+        time.sleep(length_s)  # The pause has its full length, even if the run ends meanwhile.
         scene.testbed.fault("resume", target)
         return injected
 
@@ -104,9 +106,9 @@ def unplug_until(until_restart: bool) -> Callable[[Scene], Injected]:
     return inject
 
 
-def _pids_of_node(groups: pathlib.Path, node: str) -> list[int]:
+def _pids_of_node(cgroups: pathlib.Path, node: str) -> list[int]:
     pids = []
-    for file in (groups / node).rglob("cgroup.procs"):
+    for file in (cgroups / node).rglob("cgroup.procs"):
         try:
             pids += [int(pid) for pid in file.read_text().split()]
         except OSError:
@@ -123,7 +125,7 @@ def lose_node(scene: Scene) -> Injected:
     )
     # The node loses its network first, so that no process can report another's end.
     scene.testbed.fault("unplug", scene.node)
-    while pids := _pids_of_node(scene.testbed.groups, scene.node):
+    while pids := _pids_of_node(scene.testbed.cgroups, scene.node):
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -135,14 +137,14 @@ def lose_node(scene: Scene) -> Injected:
     return injected
 
 
-UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
+UNHARMED = Truth(causes=causes(EMPTY_RESTART_LIST), blames="nobody")
 # A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
 # then kill a forgotten job immediately, and dlrun can only report that the job is gone. If the
 # controller has forgotten only the start of a job, the job is pending again and starts a second
 # time. This start fails on the nodes where the job runs. The controller then holds the job, and
 # dlrun reports this.
 FORGOTTEN = Truth(
-    causes=causes(NO_LISTED_RESTART),
+    causes=causes(EMPTY_RESTART_LIST),
     blames="nobody",
     states=frozenset({"completed", "unknown", "pending"}),
     details=("Slurm no longer knows", "ended with 0", "`scontrol release"),

@@ -4,10 +4,10 @@ import select
 import socket
 import time
 
-from kinds import ALL_JOBS, NO_LISTED_RESTART, Injected, Kind, Scene, Truth, causes
+from kinds import ALL_JOBS, EMPTY_RESTART_LIST, Injected, Kind, Scene, Truth, causes
 
 FLOOD_S = 2.0
-OPEN_CONNECTIONS = 300
+OPEN_CONNECTIONS = 300  # at a time
 
 
 def flood(scene: Scene) -> Injected:
@@ -56,9 +56,9 @@ KINDS = (
     Kind(
         "foreign flood while joining",
         flood,
-        Truth(causes=causes(NO_LISTED_RESTART), blames="nobody"),
+        Truth(causes=causes(EMPTY_RESTART_LIST), blames="nobody"),
         jobs=ALL_JOBS,
         weight=3,
-        is_early=True,
+        is_before_join=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Faults of processes: killed, stopped for good, stopped for a while."""
+"""Faults of processes: they are killed, suspended for good, or suspended for a while."""
 
 import signal
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import processes
 from kinds import (
     ALL_JOBS,
     CHEAP_JOBS,
-    NO_LISTED_RESTART,
+    EMPTY_RESTART_LIST,
     Injected,
     Kind,
     Scene,
@@ -51,9 +51,9 @@ def kill(role: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-def stop(role: str) -> Callable[[Scene], Injected]:
-    """Returns a function that stops the process and never continues it. A process that is still
-    stopped after the end of the run counts as a leftover."""
+def suspend(role: str) -> Callable[[Scene], Injected]:
+    """Returns a function that suspends the process with SIGSTOP and never resumes it. A process
+    that is still suspended after the end of the run counts as a leftover."""
 
     def inject(scene: Scene) -> Injected:
         process = victim(scene, role)
@@ -69,8 +69,8 @@ def stop(role: str) -> Callable[[Scene], Injected]:
 
 
 def pause(role: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected]:
-    """Returns a function that stops the process, and continues it after a time in this range of
-    seconds, or earlier if the run has ended."""
+    """Returns a function that suspends the process with SIGSTOP for a time in this range of
+    seconds. If the run ends earlier, the function then resumes the process."""
 
     def inject(scene: Scene) -> Injected:
         process = victim(scene, role)
@@ -89,12 +89,12 @@ def pause(role: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected
     return inject
 
 
-# Seconds until the processes must be gone if the step does not end although all ranks have ended
-# with 0: lead waits for Slurm (kStepEndLimit, 90 s) and then ends the step.
+# Seconds until the processes must be gone if all ranks have ended with 0, but Slurm does not end
+# their step: lead waits for Slurm (kStepEndLimit, 90 s) and then ends the step itself.
 STEP_END_LIMIT_S = 100.0
 
 KILLED_CODES = frozenset({"SIGKILL", "137"})
-UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
+UNHARMED = Truth(causes=causes(EMPTY_RESTART_LIST), blames="nobody")
 
 KINDS = (
     Kind("kill program", kill("program"), Truth(codes=KILLED_CODES), jobs=ALL_JOBS, weight=6),
@@ -105,7 +105,7 @@ KINDS = (
         "kill lead",
         kill("lead"),
         Truth(
-            causes=causes(NO_LISTED_RESTART),
+            causes=causes(EMPTY_RESTART_LIST),
             blames="nobody",
             states=frozenset({"failed"}),
             needs_resubmission=True,
@@ -117,21 +117,21 @@ KINDS = (
         "kill slurmstepd",
         kill("slurmstepd"),
         # The ranks of this slurmstepd continue, and may complete.
-        Truth(causes=causes(("failure",), ("node_failure",), NO_LISTED_RESTART), blames="node"),
+        Truth(causes=causes(("failure",), ("node_failure",), EMPTY_RESTART_LIST), blames="node"),
         weight=3,
         is_long=True,
         leftover_limit_s=STEP_END_LIMIT_S,
     ),
     Kind(
         "stop program",
-        stop("program"),
+        suspend("program"),
         Truth(causes=causes(("hang",)), codes=frozenset({"79"})),
         jobs=CHEAP_JOBS,
         weight=4,
     ),
     Kind(
         "stop agent",
-        stop("agent"),
+        suspend("agent"),
         Truth(causes=causes(("hang",), ("node_failure",), ("failure",))),
         weight=3,
         end_limit_s=90,
@@ -139,7 +139,7 @@ KINDS = (
     ),
     Kind(
         "stop guard",
-        stop("guard"),
+        suspend("guard"),
         UNHARMED,
         is_long=True,
         leftover_limit_s=STEP_END_LIMIT_S,
@@ -151,7 +151,7 @@ KINDS = (
     Kind(
         "pause lead beyond its lease",
         pause("lead", LONG_S),
-        Truth(causes=causes(NO_LISTED_RESTART, ("failure",)), blames="nobody"),
+        Truth(causes=causes(EMPTY_RESTART_LIST, ("failure",)), blames="nobody"),
         weight=2,
         end_limit_s=90,
         slow_ms=1500,

@@ -1,12 +1,12 @@
-"""Faults from Slurm and from users: requeue, preemption, the time limit, and submissions whose
-reply is lost."""
+"""Faults from Slurm and from users: requeue, preemption, the time limit, and submissions that are
+killed or lose their reply."""
 
 import pathlib
 import random
 from collections.abc import Callable
 
 from jobs import Job
-from kinds import ALL_JOBS, NO_LISTED_RESTART, Injected, Kind, Scene, Truth, causes
+from kinds import ALL_JOBS, EMPTY_RESTART_LIST, Injected, Kind, Scene, Truth, causes
 from testbed import Failure, slurm_command, wait_for
 
 
@@ -59,20 +59,20 @@ def warn_of_limit(scene: Scene) -> Injected:
     return injected
 
 
-# A wrapper of sbatch. The word in the file `fate` selects what the wrapper kills (itself or dlrun,
+# A wrapper of sbatch. The word in the file `fault` selects what the wrapper kills (itself or dlrun,
 # its parent process PPID), and when. With reply-lost, the wrapper submits the job but reports a
 # timeout; with none, it only calls sbatch.
 SBATCH = """\
 #!/bin/bash
-fate=$(cat {folder}/fate)
-case $fate in
+fault=$(cat {folder}/fault)
+case $fault in
 sbatch-before) kill -KILL $$ ;;
 dlrun-before) kill -KILL $PPID $$ ;;
 dlrun-while) kill -KILL $PPID; sleep 0.2 ;;
 esac
 answer=$({sbatch} "$@")
 code=$?
-case $fate in
+case $fault in
 sbatch-after) kill -KILL $$ ;;
 dlrun-after) kill -KILL $PPID ;;
 reply-lost)
@@ -83,7 +83,7 @@ esac
 echo "$answer"
 exit $code
 """
-FATES = (
+SUBMISSION_FAULTS = (
     "sbatch-before",
     "sbatch-after",
     "dlrun-before",
@@ -93,33 +93,33 @@ FATES = (
 )
 
 
-def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
-    """Returns a function that submits the job with one of the fates. Like a user, it submits once
-    more if dlrun status says that nothing was submitted."""
+def submit_with(faults: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
+    """Returns a function that submits the job with one of these faults. Like a user, the function
+    submits the job once more if dlrun status says that nothing was submitted."""
 
     def submit(job: Job, generator: random.Random) -> str:
-        fate = generator.choice(fates)
+        fault = generator.choice(faults)
         folder = job.folder / "bin"
         folder.mkdir()
         text = SBATCH.format(folder=job.folder, sbatch=slurm_command("sbatch"))
         (folder / "sbatch").write_text(text)
         (folder / "sbatch").chmod(0o755)
         folder.chmod(0o755)
-        (job.folder / "fate").write_text(fate)
-        (job.folder / "fate").chmod(0o644)
-        known: set[pathlib.Path] = set()
+        (job.folder / "fault").write_text(fault)
+        (job.folder / "fault").chmod(0o644)
+        known_runs: set[pathlib.Path] = set()
         for _ in range(2):
             done = job.dlrun(
                 "submit", "exp.yaml", "--runs", str(job.runs), "--json", path_prefix=str(folder)
             )
-            (job.folder / "fate").write_text("none")
+            (job.folder / "fault").write_text("none")
             # The names of two runs of the same second differ in a random part, so sorting does not
             # find the newer one.
-            new = set(job.runs.glob(f"{job.name}-*")) - known
-            if len(new) != 1:
-                raise Failure(f"dlrun submit: {len(new)} new runs: {done.stderr}")
-            known |= new
-            job.set_run(str(*new))
+            new_runs = set(job.runs.glob(f"{job.name}-*")) - known_runs
+            if len(new_runs) != 1:
+                raise Failure(f"dlrun submit: {len(new_runs)} new runs: {done.stderr}")
+            known_runs |= new_runs
+            job.set_run(str(*new_runs))
 
             def is_settled() -> bool:
                 return "being submitted" not in (job.status()["detail"] or "")
@@ -127,7 +127,7 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
             if not wait_for(is_settled, 30, every_s=0.2):
                 raise Failure("dlrun status: the job is still being submitted after 30 s")
             if job.status()["state"] != "not_submitted":
-                return fate
+                return fault
         raise Failure(f"the second dlrun submit, without a fault, submitted nothing: {done.stderr}")
 
     return submit
@@ -137,8 +137,8 @@ def _never_called(scene: Scene) -> Injected:
     raise AssertionError("Kind.submit injects this fault")
 
 
-UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
-PREEMPTED = Truth(causes=causes(("preemption",), NO_LISTED_RESTART), blames="anybody")
+UNHARMED = Truth(causes=causes(EMPTY_RESTART_LIST), blames="nobody")
+PREEMPTED = Truth(causes=causes(("preemption",), EMPTY_RESTART_LIST), blames="anybody")
 
 KINDS = (
     # After a requeue by a user the job starts again. The run's list of restarts stays empty,
@@ -165,7 +165,7 @@ KINDS = (
         "time limit",
         reach_limit,
         Truth(
-            causes=causes(NO_LISTED_RESTART),
+            causes=causes(EMPTY_RESTART_LIST),
             blames="nobody",
             states=frozenset({"timeout"}),
             details=("time limit",),
@@ -181,7 +181,7 @@ KINDS = (
     Kind(
         "warning of the time limit",
         warn_of_limit,
-        Truth(causes=causes(("timeout",), NO_LISTED_RESTART), blames="anybody"),
+        Truth(causes=causes(("timeout",), EMPTY_RESTART_LIST), blames="anybody"),
         weight=3,
     ),
     Kind(
@@ -198,6 +198,6 @@ KINDS = (
         UNHARMED,
         jobs=("plain",),
         weight=3,
-        submit=submit_with(FATES[:-1]),
+        submit=submit_with(SUBMISSION_FAULTS[:-1]),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import processes
 from kinds import (
     CHEAP_JOBS,
-    NO_LISTED_RESTART,
+    EMPTY_RESTART_LIST,
     TRAINER_JOBS,
     Injected,
     Kind,
@@ -31,7 +31,7 @@ def _fill(file: pathlib.Path) -> None:
 
 
 def fill_disk(scene: Scene) -> Injected:
-    """Keeps the small disk of Kind.disk full until an attempt has ended, for at most 2 s."""
+    """Keeps the small disk of the job full until an attempt has ended, for at most 2 s."""
     disk = (scene.job.given_checkpoints or scene.job.runs).parent
     injected = Injected(rank=0, node=scene.processes.programs[0].node, words=f"{disk} is full")
     _fill(disk / "filler")
@@ -42,7 +42,7 @@ def fill_disk(scene: Scene) -> Injected:
 
 def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
     """Returns a function that kills a rank and damages a file of the newest checkpoint before the
-    next attempt reads it. Lead is stopped meanwhile. how: "torn" cuts the file, "flipped" inverts
+    next attempt reads it. Lead is suspended meanwhile. how: "torn" cuts the file, "flipped" inverts
     one bit. Without a checkpoint that has data, the function only kills the rank."""
 
     def inject(scene: Scene) -> Injected:
@@ -72,17 +72,17 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
                 return injected
             file = scene.generator.choice(files)
             size = file.stat().st_size
-            at = scene.generator.randrange(size)
+            offset = scene.generator.randrange(size)
             with open(file, "r+b") as damaged:
                 if how == "torn":
-                    damaged.truncate(at)
+                    damaged.truncate(offset)
                 else:
-                    damaged.seek(at)
+                    damaged.seek(offset)
                     byte = damaged.read(1)[0]
-                    damaged.seek(at)
+                    damaged.seek(offset)
                     damaged.write(bytes([byte ^ 1 << scene.generator.randrange(8)]))
             injected.words = (
-                f"SIGKILL of program; {names[-1]}/{file.name} {how} at byte {at} of {size}"
+                f"SIGKILL of program; {names[-1]}/{file.name} {how} at byte {offset} of {size}"
             )
         finally:
             processes.send(lead, signal.SIGCONT)
@@ -92,7 +92,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
 
 
 DISK_FULL = Truth(
-    causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NO_LISTED_RESTART),
+    causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, EMPTY_RESTART_LIST),
     blames="node",
     codes=frozenset({"74"}),
 )
@@ -105,7 +105,7 @@ KINDS = (
         DISK_FULL,
         jobs=("trainer-shm", "trainer-gloo"),
         weight=4,
-        disk="checkpoints",
+        folder_on_small_disk="checkpoints",
     ),
     Kind(
         "disk full: the run's folder",
@@ -113,7 +113,7 @@ KINDS = (
         DISK_FULL,
         jobs=CHEAP_JOBS,
         weight=3,
-        disk="run",
+        folder_on_small_disk="run",
     ),
     Kind("checkpoint torn", damage_checkpoint("torn"), KILLED, jobs=TRAINER_JOBS, weight=5),
     Kind("checkpoint flipped", damage_checkpoint("flipped"), KILLED, jobs=TRAINER_JOBS, weight=5),

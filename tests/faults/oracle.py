@@ -27,8 +27,8 @@ def bad_ends(events: list[JsonObject]) -> list[JsonObject]:
 
 
 def verdict_s(events: list[JsonObject], injected: Injected) -> float | None:
-    """Returns the seconds from the fault to the first recorded end of an attempt whose reason is
-    not `ok`; None if the record has no such end."""
+    """Returns the seconds from the fault to the first later event of bad_ends(); None if there is
+    no later one."""
     later = [
         epoch_seconds_of(event) - injected.time_s
         for event in bad_ends(events)
@@ -67,7 +67,7 @@ def _untrue_blame(
     return wrong
 
 
-def untrue(
+def untrue_statements(
     status: JsonObject,
     events: list[JsonObject],
     injected: Injected,
@@ -98,20 +98,20 @@ def wrong_starts(job: Job, last_attempt: int | None) -> list[str]:
     of the rank still ran. last_attempt: the last attempt on the record; None if it has none."""
     starts = job.starts()
     twice = [
-        f"rank {rank} was started {count} times in attempt {number}"
-        for (number, rank), count in Counter(
-            (number, rank) for number, rank, _, _ in starts
+        f"rank {rank} was started {count} times in attempt {attempt}"
+        for (attempt, rank), count in Counter(
+            (attempt, rank) for attempt, rank, _, _ in starts
         ).items()
         if count > 1
     ]
     strange = [
-        f"attempt {number} of rank {rank} is not on the record"
-        for number, rank, _, _ in starts
-        if last_attempt is None or number > last_attempt
+        f"attempt {attempt} of rank {rank} is not on the record"
+        for attempt, rank, _, _ in starts
+        if last_attempt is None or attempt > last_attempt
     ]
     overlaps = [
-        f"rank {rank} of attempt {number} on {node}: an earlier program of the rank still ran"
-        for number, rank, node, has_overlap in starts
+        f"rank {rank} of attempt {attempt} on {node}: an earlier program of the rank still ran"
+        for attempt, rank, node, has_overlap in starts
         if has_overlap
     ]
     return twice + strange + overlaps
@@ -122,7 +122,7 @@ def _left_in_groups(testbed: Testbed, job_ids: set[str]) -> list[str]:
     left = []
     for job_id in job_ids:
         for file in glob.glob(
-            f"{testbed.groups}/n*/slurm*/uid_*/job_{job_id}/**/cgroup.procs", recursive=True
+            f"{testbed.cgroups}/n*/slurm*/uid_*/job_{job_id}/**/cgroup.procs", recursive=True
         ):
             try:
                 pids = pathlib.Path(file).read_text().split()

@@ -13,9 +13,9 @@ from kinds import Kind
 @dataclass(frozen=True)
 class Planned:
     """One planned fault. It happens delay_s seconds after the job has saved the fraction `progress`
-    (0 to 1) of its steps. Faults with Kind.is_early ignore both values. If the job ends before the
-    fault, the campaign repeats it with a new job and waits for fewer steps. seed: for all other
-    random choices."""
+    (0 to 1) of its steps. Faults with Kind.is_before_join ignore both values. If the job ends
+    before the fault, the campaign tries the fault again with a new job, and waits for fewer steps.
+    seed: for all other random choices."""
 
     number: int
     kind: str

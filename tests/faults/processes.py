@@ -41,6 +41,8 @@ class Processes:
 
 @dataclass(frozen=True)
 class _Seen:
+    """A process as /proc shows it. words: its arguments."""
+
     pid: int
     parent_pid: int
     name: str
@@ -68,6 +70,8 @@ def stat_of(pid: int) -> tuple[int, str, str]:
 
 
 def _process_with(variable: bytes, pid: int) -> _Seen | None:
+    """Returns the process; None if it has ended, or if its environment lacks the variable (as
+    NAME=VALUE)."""
     environment = _environment(pid)
     if variable not in environment:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kinds import (
     CHEAP_JOBS,
-    NO_LISTED_RESTART,
+    EMPTY_RESTART_LIST,
     TRAINER_JOBS,
     Injected,
     Kind,
@@ -40,13 +40,11 @@ CALLS = {
 CALLS_OF_AGENT = CALLS | {"EIO": "write", "ENOSPC": "write", "ESTALE": "write", "delay": "write"}
 
 
-def _stop(pid: int) -> bool:
-    """Stops a process with SIGSTOP, and waits for at most 5 s until all of its threads are stopped.
+def _suspend(pid: int) -> bool:
+    """Suspends a process with SIGSTOP, and waits for at most 5 s until all its threads are
+    suspended. Returns False if the process has ended."""
 
-    Returns False if the process has ended.
-    """
-
-    def are_stopped() -> bool:
+    def are_suspended() -> bool:
         states = []
         for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
             with contextlib.suppress(OSError):
@@ -58,15 +56,15 @@ def _stop(pid: int) -> bool:
     except ProcessLookupError:
         return False
     # A thread also has the state t for a moment while strace looks at one of its calls. The process
-    # therefore counts as stopped only after three looks in a row.
-    looks = 0
+    # therefore counts as suspended only after three looks in a row.
+    looks_in_a_row = 0
 
-    def stay_stopped() -> bool:
-        nonlocal looks
-        looks = looks + 1 if are_stopped() else 0
-        return looks >= 3
+    def stay_suspended() -> bool:
+        nonlocal looks_in_a_row
+        looks_in_a_row = looks_in_a_row + 1 if are_suspended() else 0
+        return looks_in_a_row >= 3
 
-    wait_for(stay_stopped, 5)
+    wait_for(stay_suspended, 5)
     return True
 
 
@@ -97,16 +95,16 @@ class Tracer:
     def end(self) -> list[str]:
         """Ends strace. Returns hits()."""
         # strace replaces a call's number when the call begins, and its result when it ends. If
-        # strace detached in between, the call would fail with ENOSYS. A stopped process is in no
+        # strace detached in between, the call would fail with ENOSYS. A suspended process is in no
         # call.
-        is_stopped = _stop(self.traced_pid)
+        is_suspended = _suspend(self.traced_pid)
         self.strace.send_signal(signal.SIGINT)
         try:
             self.strace.wait(10)
         except subprocess.TimeoutExpired:
             self.strace.kill()
             self.strace.wait()
-        if is_stopped:
+        if is_suspended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.traced_pid, signal.SIGCONT)
         found = self.hits()
@@ -114,12 +112,12 @@ class Tracer:
         return found
 
 
-def strace_injector(role: str, error: str) -> Callable[[Scene], Injected]:
+def strace_injector(role: str, effect: str) -> Callable[[Scene], Injected]:
     """Returns the function that injects the fault into a process: calls fail (a single call, or all
     calls for FAILING_S), are interrupted repeatedly, or take 20 ms to 1 s longer."""
 
     def inject(scene: Scene) -> Injected:
-        if role == "trainer" and error != "EINTR":
+        if role == "trainer" and effect != "EINTR":
             scene.rank = 0  # the rank that writes
         process = {
             "lead": scene.processes.known_lead(),
@@ -127,18 +125,18 @@ def strace_injector(role: str, error: str) -> Callable[[Scene], Injected]:
             "trainer": scene.processes.programs[scene.rank],
         }[role]
         only_file = None
-        if role == "agent" and error != "EINTR":
+        if role == "agent" and effect != "EINTR":
             only_file = scene.job.run / "logs" / "attempt-0" / f"rank-{scene.rank:04}.log"
-        how = f"error={error}"
-        hits_once = error not in ("delay", "EINTR") and scene.generator.random() < 0.5
+        how = f"error={effect}"
+        hits_once = effect not in ("delay", "EINTR") and scene.generator.random() < 0.5
         if hits_once:
             how += f":when={scene.generator.randrange(1, 4)}"
-        elif error == "delay":
+        elif effect == "delay":
             how = f"delay_enter={scene.generator.randrange(20_000, 1_000_000)}"
-        elif error == "EINTR":
+        elif effect == "EINTR":
             how += f":when={scene.generator.randrange(1, 4)}+{scene.generator.randrange(3, 9)}"
         injected = Injected(rank=scene.rank, node=scene.node, words=f"{role} {process.pid}: {how}")
-        calls = (CALLS_OF_AGENT if role == "agent" else CALLS)[error]
+        calls = (CALLS_OF_AGENT if role == "agent" else CALLS)[effect]
         tracer = Tracer(process, calls, how, only_file)
         wait_for(
             lambda: tracer.hits() or scene.job.has_ended() or tracer.strace.poll() is not None,
@@ -154,18 +152,18 @@ def strace_injector(role: str, error: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-UNHARMED = Truth(causes=causes(NO_LISTED_RESTART), blames="nobody")
-FAILS = Truth(causes=causes(("failure",), NO_LISTED_RESTART), blames="rank")
+UNHARMED = Truth(causes=causes(EMPTY_RESTART_LIST), blames="nobody")
+FAILS = Truth(causes=causes(("failure",), EMPTY_RESTART_LIST), blames="rank")
 
 
-def _kind(role: str, error: str) -> Kind:
+def _kind(role: str, effect: str) -> Kind:
     # The trainer needs its files. Lead and the agents write only the record and copies of output,
     # and the run does not depend on these files.
-    truth = FAILS if role == "trainer" and error not in ("delay", "EINTR") else UNHARMED
+    truth = FAILS if role == "trainer" and effect not in ("delay", "EINTR") else UNHARMED
     jobs = TRAINER_JOBS if role == "trainer" else CHEAP_JOBS
-    if role == "agent" and error != "EINTR":
+    if role == "agent" and effect != "EINTR":
         jobs = ("plain",)  # Every rank of this job prints.
-    return Kind(f"{error} in {role}", strace_injector(role, error), truth, jobs=jobs, weight=1)
+    return Kind(f"{effect} in {role}", strace_injector(role, effect), truth, jobs=jobs, weight=1)
 
 
-KINDS = tuple(_kind(role, error) for role in ("lead", "agent", "trainer") for error in CALLS)
+KINDS = tuple(_kind(role, effect) for role in ("lead", "agent", "trainer") for effect in CALLS)

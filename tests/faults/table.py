@@ -40,7 +40,7 @@ The columns mean:
 def is_good(outcome: JsonObject) -> bool:
     """Returns True if the run ended in time and recovered, with the right bits and without a wrong
     statement, a wrong start, a leftover or an error of the test. outcome: a line of the results
-    (scenes.Outcome)."""
+    (one_fault.Outcome)."""
     wrong = ("hung", "untrue", "wrong_starts", "leftovers", "error")
     return (
         bool(outcome["recovered"])
@@ -94,16 +94,16 @@ def _what_went_wrong(outcomes: Sequence[JsonObject]) -> str:
     return "\nWhat went wrong:\n\n" + "".join(lines) if lines else ""
 
 
-def page(outcomes: Sequence[JsonObject], seed: int, testbeds: int) -> str:
+def page(outcomes: Sequence[JsonObject], seed: int, testbed_count: int) -> str:
     """Returns the whole text of faults.md."""
     commits = ", then ".join(dict.fromkeys(str(one["commit"]) for one in outcomes))
     seconds = sum(one["took_s"] for one in outcomes)
-    count, kinds = len(outcomes), len({one["kind"] for one in outcomes})
+    count, kind_count = len(outcomes), len({one["kind"] for one in outcomes})
     return (
         "# Injected faults and the outcomes of their jobs\n\n"
         f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
-        f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours in sum, on {testbeds} "
-        "testbeds. "
+        f"{count} faults of {kind_count} kinds, {seconds / 3600:.1f} hours in sum, on "
+        f"{testbed_count} testbeds. "
         f"{bench_common.machine()}.\n{LEGEND}\n{outcome_table(outcomes)}"
         f"{_what_went_wrong(outcomes)}"
     )

@@ -16,7 +16,8 @@ from typing import TypeVar
 HERE = pathlib.Path(__file__).resolve().parent
 COMMANDS = HERE.parent / "testbed"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-# The installation prefix of the testbed's Slurm. Its daemons refuse commands of another version.
+# The installation prefix of the testbed's Slurm; None for the system's Slurm. All Slurm commands
+# come from this prefix, because the daemons refuse commands of another version.
 SLURM_PREFIX = os.environ.get("DLRUN_TESTBED_SLURM")
 SLURM_FOLDERS = [f"{SLURM_PREFIX}/bin", f"{SLURM_PREFIX}/sbin"] if SLURM_PREFIX else []
 DISK_COUNT = 4  # small file systems; created before the nodes, so that every node sees them
@@ -62,7 +63,7 @@ class Testbed:
         self.free_disks = list(self.disks)
         self.lock = threading.Lock()
         self.env: dict[str, str] = {}
-        self.path = ":".join([*SLURM_FOLDERS, os.environ["PATH"]])
+        self.root_search_path = ":".join([*SLURM_FOLDERS, os.environ["PATH"]])
 
     def command(self, name: str, *words: str, limit_s: float = 120) -> str:
         """Runs a command of tests/testbed. Returns its standard output."""
@@ -112,9 +113,8 @@ class Testbed:
         bridge = re.search(r"^bridge=(\S+)$", (self.state / "settings").read_text(), re.MULTILINE)
         if not bridge:
             raise Failure(f"{self.state}/settings has no line with the bridge")
-        # The testbed's control groups. The hierarchy belongs to the whole machine and also contains
-        # the groups of other testbeds.
-        self.groups = self.state / "freezer" / bridge[1]
+        # The folder of the testbed's control groups. Its parent also has those of other testbeds.
+        self.cgroups = self.state / "freezer" / bridge[1]
         self.user = pwd.getpwnam(self.env["DLRUN_TESTBED_USER"])
         self.home = pathlib.Path(self.env["DLRUN_TESTBED_HOME"])
         self.nodes = self.env["DLRUN_TESTBED_NODES"].split()
@@ -136,8 +136,8 @@ class Testbed:
             self.disks[0].parent.rmdir()
 
     def mend(self) -> None:
-        """Plugs in all nodes, resumes stopped daemons, restarts dead ones, and waits until all
-        nodes are usable."""
+        """Connects all nodes to the network, resumes paused daemons, restarts dead ones, and waits
+        until all nodes are usable."""
         for node in self.nodes:
             self.command("fault", "plug", node)
         for daemon in ("munged", "slurmctld", *self.nodes):
@@ -199,7 +199,7 @@ class Testbed:
         """Runs a Slurm command as root. Returns its output, whatever its exit code."""
         done = subprocess.run(
             list(words),
-            env={"PATH": self.path} | self.env,
+            env={"PATH": self.root_search_path} | self.env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

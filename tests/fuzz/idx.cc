@@ -13,7 +13,7 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace dlrun;
   using namespace dlrun::trainer;
-  constexpr std::size_t kLimit = 1U << 20U;
+  constexpr std::size_t kLimitBytes = 1U << 20U;
   for (const std::size_t dimensions : {1U, 3U}) {
     if (const auto array = parse_idx("images", {data, data + size}, dimensions)) {
       std::size_t count = 1;
@@ -25,6 +25,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const UniqueFd file(::memfd_create("idx", MFD_CLOEXEC));
   fuzz::expect(file.is_open() && ::write(file.get(), data, size) == static_cast<ssize_t>(size),
                "the file to read can be written");
-  std::ignore = read_idx(fmt::format("/proc/self/fd/{}", file.get()), 3, kLimit);
+  std::ignore = read_idx(fmt::format("/proc/self/fd/{}", file.get()), 3, kLimitBytes);
   return 0;
 }

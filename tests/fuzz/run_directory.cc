@@ -30,28 +30,28 @@ namespace {
 using namespace dlrun;
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 19> kFiles{"submission.json",
-                                                  "claim",
-                                                  "attempt",
-                                                  "origin",
-                                                  "ranks.json",
-                                                  "surroundings.json",
-                                                  "sweep.json",
-                                                  "plan.json",
-                                                  "resolved.yaml",
-                                                  "provenance.json",
-                                                  "job.sh",
-                                                  "events.jsonl",
-                                                  "metrics.jsonl",
-                                                  "resubmitted",
-                                                  "cancelled",
-                                                  "local.out",
-                                                  "slurm-42.out",
-                                                  "array-0/0/submission.json",
-                                                  "array-0/submission.json"};
+constexpr std::array<std::string_view, 19> kFileNames{"submission.json",
+                                                      "claim",
+                                                      "attempt",
+                                                      "origin",
+                                                      "ranks.json",
+                                                      "surroundings.json",
+                                                      "sweep.json",
+                                                      "plan.json",
+                                                      "resolved.yaml",
+                                                      "provenance.json",
+                                                      "job.sh",
+                                                      "events.jsonl",
+                                                      "metrics.jsonl",
+                                                      "resubmitted",
+                                                      "cancelled",
+                                                      "local.out",
+                                                      "slurm-42.out",
+                                                      "array-0/0/submission.json",
+                                                      "array-0/submission.json"};
 
-/// Returns the folder of the run and of the index; the first call creates it. The folder is in
-/// memory if possible, because an input has up to nineteen files.
+/// Returns the folder that contains the run and the index; the first call creates it. The folder is
+/// in memory if possible, because an input has up to nineteen files.
 const fs::path& folder() {
   static const struct Folder {
     fs::path path;
@@ -80,7 +80,7 @@ void create_entry(const fs::path& path, std::string_view kind, std::string_view 
   }
 }
 
-/// Returns the text with a valid checksum in each line that ends like an object.
+/// Returns the text with a valid checksum in each line that ends with '}'.
 std::string with_checksums(std::string_view lines) {
   std::string text;
   for (const auto line : split(lines, '\n')) {
@@ -90,7 +90,8 @@ std::string with_checksums(std::string_view lines) {
   return text;
 }
 
-/// Creates the entries of the input whose names are in kFiles. The first entry of a name counts.
+/// Creates the entries of the input whose names are in kFileNames. If a name occurs twice, the
+/// first entry counts.
 void make_run(const fs::path& run, std::string_view input) {
   while (!input.empty()) {
     const auto end = std::min(input.find('\n'), input.size());
@@ -104,9 +105,9 @@ void make_run(const fs::path& run, std::string_view input) {
       if (head.starts_with(word)) kind = word;
     }
     head.remove_prefix(std::min(kind.size(), head.size()));
-    const auto* const known = std::find(kFiles.begin(), kFiles.end(), head);
+    const auto* const known = std::find(kFileNames.begin(), kFileNames.end(), head);
     std::error_code error;
-    if (known == kFiles.end() ||
+    if (known == kFileNames.end() ||
         fs::symlink_status(run / *known, error).type() != fs::file_type::not_found)
       continue;
     create_entry(run / *known, kind,

@@ -1,4 +1,4 @@
-// Fuzzes reading a job script that a person has edited, with the spec that it may carry.
+// Fuzzes reading a job script that a person has edited. The script may contain its spec.
 
 #include <tuple>
 

@@ -28,8 +28,8 @@ const PlanInputs kSlurm{"/runs", "/runs/.agents/3f2a/dlrun-agent",
 const PlanInputs kLocal{"/runs", "/runs/.agents/3f2a/dlrun-agent",
                         "/runs/.agents/3f2a/dlrun-trainer", Target::kLocal};
 
-/// Returns the script without the comments that name the key of each line. A resolved spec gives
-/// other comments.
+/// Returns the script without the comments at the ends of its lines. They show the keys of the
+/// spec, and differ for the resolved spec.
 std::string without_key_comments(std::string_view script) {
   std::string result;
   for (const auto line : split(script, '\n')) {
@@ -64,8 +64,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::expect(again.has_value(), "a resolved spec is valid");
   const auto plan_again = make_plan(*again, kSlurm);
   fuzz::expect(plan_again.has_value(), "a resolved spec can be planned");
-  const auto rendered = render_script(*plan_again);
-  fuzz::expect(rendered && without_key_comments(*rendered) == without_key_comments(*script),
+  const auto script_again = render_script(*plan_again);
+  fuzz::expect(script_again && without_key_comments(*script_again) == without_key_comments(*script),
                "a resolved spec renders to the same script");
   return 0;
 }

@@ -1,5 +1,5 @@
-// Fuzzes parsing a YAML text. The result must be a tree within the limits, or an error with its
-// line and column. The error about a text that is too long has no line.
+// Fuzzes parsing a YAML text. The result must be a tree within the limits, or an error with a line
+// and a column. Only the error about a text that is too long has neither.
 
 #include <algorithm>
 

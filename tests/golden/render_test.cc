@@ -147,7 +147,7 @@ TEST_CASE("the scripts and resolved specs of a sweep and of one point match thei
 }
 
 TEST_CASE(
-    "the resolved specs and the script of a sweep over the program's own parameters match their "
+    "the resolved specs and the script of a sweep over program parameters match their "
     "goldens") {
   const auto file = golden::folder() / "specs" / "sweep-own.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});

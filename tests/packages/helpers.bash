@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Functions of the tests of packages. Each test makes its packages in a folder of its own below
-# $work, which is deleted at the end of the test.
+# Functions of the tests of packages. Each test makes its packages below a new folder, $work, and
+# deletes this folder when it ends.
 set -euo pipefail
 shopt -s inherit_errexit nullglob
 export LC_ALL=C.UTF-8
@@ -66,7 +66,7 @@ as_root() {
     if ((EUID == 0)); then "$@"; else unshare --user --map-root-user "$@"; fi
 }
 
-# run_hello DLRUN FOLDER: runs the plain example there, and fails unless it completes.
+# run_hello DLRUN FOLDER: runs the example plain.yaml in FOLDER, and fails unless it completes.
 run_hello() {
     local dlrun=$1 folder=$2 said
     mkdir -p "$folder"

@@ -1,5 +1,5 @@
-// Tests one lead with the steps of several components. Runs the real dlrun-agent, and a script in
-// place of srun that starts the tasks of a step on this machine.
+// Tests one lead with the Slurm steps of several components. Runs the real dlrun-agent. A script in
+// place of srun starts the tasks of a step on this machine.
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -35,8 +35,8 @@ done
 code=0
 while [[ -n $(jobs -pr) ]]; do
     wait -n
-    ended=$?
-    ((code != 0 || ended > 128)) || code=$ended
+    task_code=$?
+    ((code != 0 || task_code > 128)) || code=$task_code
 done
 exit "$code"
 )";
@@ -168,8 +168,8 @@ TEST_CASE("the first failed rank of a main component is named, and its exit code
 }
 
 TEST_CASE(
-    "a service that fails starts again on the same port while the trainer goes on, and makes "
-    "the job fail if no restart is left") {
+    "a failed service restarts on its port while the trainer runs, and the job fails if no restart "
+    "is left") {
   ComponentsRun run;
   auto options = kHttpService;
   options[3] = "/";  // instead of /health

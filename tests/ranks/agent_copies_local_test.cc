@@ -82,13 +82,13 @@ TEST_CASE(
   REQUIRE(::flock(lock.get(), LOCK_EX) == 0);
   run.start(2, "true", {"--join-timeout", "1"}, run.stage_options());
   REQUIRE(comes_true([&] { return !run.events("staging").empty(); }));
-  SUBCASE("the lock is free again") {
+  SUBCASE("the lock becomes free") {
     // The 2 s are longer than the join timeout.
     CHECK_FALSE(comes_true([&] { return !run.events("attempt_end").empty(); }, seconds(2)));
     REQUIRE(::flock(lock.get(), LOCK_UN) == 0);
     CHECK(run.wait() == 0);
   }
-  SUBCASE("a signal") {
+  SUBCASE("lead gets a signal") {
     run.signal(SIGTERM);
     CHECK(run.wait() == 128 + SIGTERM);
     CHECK(run.events("joined").empty());
@@ -126,7 +126,7 @@ TEST_CASE("outputs are copied after the last program of the node has ended") {
 
 TEST_CASE(
     "outputs are copied after a program was killed, and the run still ends with that program's "
-    "code") {
+    "exit code") {
   CopyRun run;
   run.start(
       2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kForeverIgnoringTerm,

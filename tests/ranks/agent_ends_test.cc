@@ -1,5 +1,6 @@
-// Tests how ranks end: killed, by failure, by signals, together with lead. Also tests a program's
-// open descriptors, and lead's helpers at the end. Runs the real dlrun-agent on this machine.
+// Tests how ranks end: by kills, failures and signals, and after lead has died or fallen silent.
+// Also tests the descriptors that a program inherits, and how lead's helper and an attached
+// profiler end. Runs the real dlrun-agent on this machine.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -24,8 +25,8 @@ namespace {
 constexpr std::string_view kSlowToDie = DLRUN_SLOW_TO_DIE;
 
 TEST_CASE(
-    "if one of 8 programs is killed with -9, its rank is named, and the other programs end within "
-    "2 s although they ignore TERM") {
+    "the rank of a program killed with -9 is named, and the other 7, which ignore TERM, end within "
+    "2 s") {
   Run run;
   run.start(8, kForeverIgnoringTerm);
   run.wait_for_programs(8);
@@ -75,8 +76,8 @@ TEST_CASE("the first failed rank's exit code is the job's") {
 }
 
 TEST_CASE(
-    "if a program was already dying when lead told all ranks to end, its rank counts as the first "
-    "that failed, even if its end is reported last") {
+    "a rank whose program was already dying counts as the first that failed, even if its end is "
+    "reported last") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 1 ] && { sleep 1; exit 3; }; exec " + std::string(kSlowToDie));
   // Rank 0 is dying. Rank 1 fails, and its end is reported first.
@@ -130,7 +131,8 @@ TEST_CASE("TERM reaches a program once before any KILL, so that the program can 
   CHECK(run.content_of("logs/attempt-0/rank-0001.log") == "term 1\n");
 }
 
-TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no program does") {
+TEST_CASE(
+    "if lead gets USR1 twice, each program gets it once with --forward-usr1, and never without") {
   for (const bool forwards : {true, false}) {
     CAPTURE(forwards);
     Run run;
@@ -182,8 +184,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that gets a TERM and no answer from lead ends its program 3 s later, and does not wait "
-    "for the 10 s of lead's silence") {
+    "a rank that gets a TERM and no answer from lead ends its program after 3 s, not after 10 s of "
+    "silence") {
   Run run;
   run.start(2, kForeverIgnoringTerm);
   run.wait_for_programs(2);
@@ -221,8 +223,8 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
 }
 
 TEST_CASE(
-    "the helper that sends notices ends before lead stops waiting for it, even if "
-    "the writing of surroundings.json hangs") {
+    "the helper for notices ends before lead stops waiting for it, even if writing "
+    "surroundings.json hangs") {
   Run run;
   const auto bin = run.test_folder / "bin";
   fs::create_directories(bin);

@@ -78,13 +78,13 @@ TEST_CASE(
   const auto began = Clock::now();
   run.signal(SIGTERM);
   // A pending signal would absorb the next one.
-  CHECK(comes_true([&] { return !is_pending(run.lead(), SIGTERM); }));
+  CHECK(comes_true([&] { return !is_pending(run.lead_pid(), SIGTERM); }));
   run.signal(SIGTERM);
   CHECK(comes_true([&] {
     return run.err().find("the run's record lacks its last lines") != std::string::npos;
   }));
   CHECK(Clock::now() - began < seconds(3));
-  run.signal(SIGKILL);  // strace holds the sleeping thread
+  run.signal(SIGKILL);  // otherwise lead would end only after strace's delay of 60 s
   std::ignore = run.wait();
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("output of lead to a file system that hangs does not delay signals") {
 
 TEST_CASE(
     "if lead is suspended until the agents end their programs, lead blames no rank and reports "
-    "that it was stopped") {
+    "that it was suspended") {
   Run run;
   run.start(2, "trap 'exit 0' TERM; " + kReportPid + "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
@@ -117,7 +117,7 @@ TEST_CASE(
   CHECK(run.events("rank_failed").empty());
   REQUIRE(run.events("attempt_end").size() == 1);
   CHECK(run.events("attempt_end")[0]["reason"] == "lead_unheard");
-  CHECK(run.err().find("lead was stopped for 1") != std::string::npos);
+  CHECK(run.err().find("lead was suspended for 1") != std::string::npos);
 }
 
 TEST_CASE(
@@ -256,7 +256,7 @@ TEST_CASE(
   const bool have_joined = comes_true([&] { return !run.events("joined").empty(); }, seconds(40));
   const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
   const auto status =
-      read_file("/proc/" + std::to_string(run.lead()) + "/status", 1U << 16U).value_or("");
+      read_file("/proc/" + std::to_string(run.lead_pid()) + "/status", 1U << 16U).value_or("");
   ::kill(flood, SIGTERM);
   ::waitpid(flood, nullptr, 0);
   MESSAGE("joined after " << took.count() << " ms; " << read_file(report, 4096).value_or(""));

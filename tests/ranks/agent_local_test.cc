@@ -57,7 +57,7 @@ TEST_CASE(
   CHECK(run.events("ended")[0]["message"] == "all 4 ranks ended with 0");
 }
 
-TEST_CASE("megabytes of output arrive completely, also without a newline at the end") {
+TEST_CASE("megabytes of output arrive completely, even without a newline at the end") {
   Run run;
   run.start(2, "head -c 3000000 /dev/zero | tr '\\0' 'x'; printf end");
   CHECK(run.wait() == 0);
@@ -113,7 +113,7 @@ TEST_CASE("a run ends before anything starts if its roles leave no rank for the 
   CHECK(run.err().find("needs at least 3 ranks, not 2") != std::string::npos);
 }
 
-TEST_CASE("a rank belongs to lead's world, whatever outer job the shell is in") {
+TEST_CASE("a rank belongs to lead's world even if the shell has the variables of another task") {
   Run run;
   for (const auto& [name, value] :
        std::vector<std::pair<std::string, std::string>>{{"SLURM_PROCID", "5"},
@@ -241,7 +241,7 @@ TEST_CASE(
   CHECK(run.events("ended").size() == 1);
 }
 
-TEST_CASE("a run directory that cannot be created is an error with code 73") {
+TEST_CASE("a run directory that cannot be created is an error with exit code 73") {
   Run run;
   std::ofstream(run.test_folder / "file") << "";
   run.directory = run.test_folder / "file" / "run";
@@ -434,7 +434,7 @@ TEST_CASE("without a lead, --tmpdir restores TMPDIR, with a terminal and without
   CHECK(piped->out == "tmp " + requested + "\n");
 }
 
-TEST_CASE("on a terminal without a lead, a line names the options that have no effect") {
+TEST_CASE("on a terminal without a lead, a line lists the options that have no effect") {
   const auto finished =
       run_on_terminal({"--preflight", "disk", "--profile", "perf", "--output",
                        R"({"from": "$TMPDIR/x", "to": "/none", "limit_s": 1})", "--", "true"},
@@ -479,7 +479,7 @@ TEST_CASE("the agent is one static binary of at most 4 MB that starts within 20 
 #ifdef NDEBUG  // other builds have debug information
   CHECK(bytes.size() <= 4'000'000);
 #endif
-  // A static program names no interpreter and no library.
+  // A static program has no path of a dynamic loader, such as ld-linux.
   CHECK(bytes.substr(0, 4096).find("ld-linux") == std::string_view::npos);
   auto best = seconds(9) + Clock::duration(0);
   for (int i = 0; i < 10; ++i) {

@@ -70,7 +70,8 @@ TEST_CASE("each attempt has a secret of its own") {
   CHECK(first != second);
 }
 
-TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does not start again") {
+TEST_CASE(
+    "a trainer that refused another run's checkpoint folder (exit code 78) does not start again") {
   Run run;
   run.start(1, "exit 78", {"--retry", "3", "--retry-on", "failure"}, {"--bundled"});
   CHECK(run.wait() == 78);
@@ -79,8 +80,8 @@ TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does
 }
 
 TEST_CASE(
-    "a job that always fails ends with its code after as many attempts without progress as "
-    "--no-progress says") {
+    "a job that always fails ends with its exit code after --no-progress attempts without "
+    "progress") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
@@ -116,7 +117,7 @@ TEST_CASE("--no-progress does not limit the restarts of a program that never rep
   CHECK(run.events("started").size() == 5);
   CHECK(run.err().find("retry.no_progress") == std::string::npos);
   CHECK(run.events("ended")[0]["message"].get<std::string>().find(
-            "it has started again 4 times (retry.max)") != std::string::npos);
+            "it has already restarted 4 times (retry.max)") != std::string::npos);
 }
 
 TEST_CASE("without --retry, or for a cause that --retry-on does not list, there is one attempt") {
@@ -139,8 +140,8 @@ TEST_CASE("TERM ends the run without a restart, although restarts are left") {
 }
 
 TEST_CASE(
-    "a rank suspended for less than --hang-after is ignored, for longer it is named and the run "
-    "restarts") {
+    "the run restarts if a rank is suspended for longer than --hang-after, but not if the time is "
+    "shorter") {
   Run run;
   run.start(2, kReportPid + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
@@ -159,7 +160,7 @@ TEST_CASE(
   CHECK(Clock::now() - suspended_at < seconds(20));
   CHECK(causes(run) == Words{"hang"});
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
-  CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been stopped for ") !=
+  CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been suspended for ") !=
         std::string::npos);
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
@@ -172,7 +173,7 @@ TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   const auto all = processes_of(run.directory);
   run.signal(SIGSTOP);
   for (const auto pid : all) ::kill(pid, SIGSTOP);
-  // Longer than --hang-after plus the time until lead hears of new output.
+  // The job is suspended for longer than --hang-after plus the time until lead hears of new output.
   ::usleep(8'000'000);
   for (const auto pid : all) ::kill(pid, SIGCONT);
   run.signal(SIGCONT);
@@ -189,12 +190,12 @@ TEST_CASE("a suspended program under a wrapper script counts as hanging, too") {
             {"--hang-after", "4"});
   ::kill(run.pid_of_program(0), SIGSTOP);
   CHECK(run.wait() == 79);
-  CHECK(run.err().find("its process has been stopped for ") != std::string::npos);
+  CHECK(run.err().find("its process has been suspended for ") != std::string::npos);
 }
 
 TEST_CASE(
-    "a program that reports no progress counts as hanging if no rank prints for --hang-after, and "
-    "not while one rank prints") {
+    "without progress reports, a run counts as hung if no rank prints for --hang-after, but not "
+    "while one does") {
   Run run;
   run.start(2, "for i in 1 2 3 4 5 6; do [ $DLRUN_RANK = 0 ] || echo alive; sleep 1; done",
             {"--hang-after", "4"});
@@ -225,11 +226,12 @@ TEST_CASE(
   CHECK(run.events("started").size() == 2);
   CHECK(run.events("progress").back()["step"] == 14);
   CHECK(run.events("progress").back()["loss"] == 0.5);
-  CHECK(run.err().find(
-            "no progress was reported for 3 s (health.hang_after); the last was step 4\n") !=
-        std::string::npos);
+  CHECK(
+      run.err().find(
+          "no progress was reported for 3 s (health.hang_after); the latest report was step 4\n") !=
+      std::string::npos);
   CHECK(run.events("ended")[0]["message"].get<std::string>().find(
-            "it has started again once (retry.max)") != std::string::npos);
+            "it has already restarted once (retry.max)") != std::string::npos);
 }
 
 }  // namespace

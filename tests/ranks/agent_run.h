@@ -42,7 +42,7 @@ inline bool comes_true(const std::function<bool()>& condition, milliseconds limi
   return condition();
 }
 
-/// Returns the processes whose environment names this run's directory: lead and its descendants.
+/// Returns the processes with DLRUN_RUN=`run` in their environment: lead and its descendants.
 inline std::vector<pid_t> processes_of(const fs::path& run) {
   std::vector<pid_t> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -63,8 +63,8 @@ class Run {
   /// Holds the run directory, lead's output and other files of the test.
   fs::path test_folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
   fs::path directory = test_folder / "run";  ///< the run directory
-  std::string agent = kAgent;
-  std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
+  std::string agent = kAgent;                ///< the dlrun-agent to run, or a wrapper of it
+  std::vector<std::string> prefix{};         ///< the command in front of lead, such as strace
   /// Runs in lead's process, for example to set limits or to ignore signals.
   std::function<void()> before_exec{};
 
@@ -102,9 +102,9 @@ class Run {
   /// Starts this command line of lead in the background, in a process group of its own. Sets
   /// DLRUN_RUN.
   void launch(const std::vector<std::string>& argv) {
-    auto own = env;
-    own.set("DLRUN_RUN", directory.string());
-    const auto entries = own.entries();
+    auto lead_env = env;
+    lead_env.set("DLRUN_RUN", directory.string());
+    const auto entries = lead_env.entries();
     std::vector<char*> words;
     for (const auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
@@ -125,7 +125,7 @@ class Run {
     }
   }
 
-  [[nodiscard]] pid_t lead() const { return lead_; }
+  [[nodiscard]] pid_t lead_pid() const { return lead_; }
   void signal(int number) const { ::kill(lead_, number); }
   /// Signals lead's process group, as a terminal does.
   void signal_group(int number) const { ::kill(-lead_, number); }
@@ -193,7 +193,8 @@ inline pid_t parent_of(pid_t pid) {
              : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
 }
 
-// Parts of a rank's program.
+// Pieces of the shell script of a rank's program.
+
 // Writes the program's pid to RUN/pid-RANK. mv puts the complete file in place atomically.
 inline const std::string kReportPid =
     "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK "

@@ -128,10 +128,10 @@ class Checker {
                      [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
 
     std::vector<T> in_place(ranks * count);
-    const auto part =
+    const auto own_part =
         std::span(in_place).subspan(static_cast<std::size_t>(comm_.rank()) * count, count);
-    std::copy(mine.begin(), mine.end(), part.begin());
-    if (!expect(comm_.all_gather(part, std::span(in_place)), what + " in place")) return;
+    std::copy(mine.begin(), mine.end(), own_part.begin());
+    if (!expect(comm_.all_gather(own_part, std::span(in_place)), what + " in place")) return;
     expect_values<T>(in_place, what + " in place", expected);
   }
 

@@ -10,8 +10,8 @@
 namespace dlrun {
 
 /// Checks every operation, type and reduction at several counts against closed forms, and several
-/// sums that run as requests together. Element i of rank r is (r + 1) * (i % 5 + 1), which every
-/// type represents exactly. Returns one sentence per failure.
+/// all-reduces that are started as requests and run at the same time. Element i of rank r is
+/// (r + 1) * (i % 5 + 1), which every type represents exactly. Returns one sentence per failure.
 [[nodiscard]] std::vector<std::string> check_collectives(Communicator& comm);
 
 /// How the last rank's call differs from the others' call.

@@ -52,7 +52,8 @@ TEST_CASE("gloo: a buffer that does not fit the world size is an error on every 
   }));
 }
 
-TEST_CASE("gloo: a killed rank is an error on all others within 20 s, and at least one names it") {
+TEST_CASE(
+    "gloo: if a rank is killed, all others fail within 20 s, and at least one error names it") {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
   const TemporaryDirectory folder;

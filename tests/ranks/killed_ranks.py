@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-EVERY = 5  # steps between checkpoints
+SAVE_EVERY = 5  # steps between checkpoints
 STEPS = 64  # 2 epochs of ceil(1000 / (2 x 16)) steps
 LIMIT_S = 250  # the time limit of each wait
 
@@ -64,10 +64,11 @@ class Run:
     def __init__(self, dlrun, folder, training):
         self.dlrun, self.runs = dlrun, folder / "runs"
         folder.mkdir()
-        values = {"every": EVERY, "more": ""} | TRAININGS[training]
+        values = {"every": SAVE_EVERY, "more": ""} | TRAININGS[training]
         (folder / "exp.yaml").write_text(SPEC.format(**values))
-        foreign = ("DLRUN_", "SLURM_", "OMPI_", "PMI")
-        self.env = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+        job_prefixes = ("DLRUN_", "SLURM_", "OMPI_", "PMI")
+        self.env = {key: value for key, value in os.environ.items()
+                    if not key.startswith(job_prefixes)}
         self.env |= {"XDG_STATE_HOME": str(folder / "state"),
                      "XDG_CONFIG_HOME": str(folder / "config")}
         self.process = subprocess.Popen([dlrun, "run", "exp.yaml", "--runs", str(folder / "runs"),
@@ -141,12 +142,12 @@ def kill_one(run, ranks, rank, step, step_s):
     """Kills the rank at about this step. Returns False if the run ended before."""
     directory = wait_for(run.directory, run, "the run directory")
     pids = directory and wait_for(lambda: pids_of_ranks(directory, ranks), run, "the ranks")
-    saved = step // EVERY * EVERY
-    if not pids or (saved > 0
-                    and not wait_for(lambda: newest_step(directory) >= saved, run,
-                                     f"a checkpoint of step {saved}")):
+    saved_step = step // SAVE_EVERY * SAVE_EVERY
+    if not pids or (saved_step > 0
+                    and not wait_for(lambda: newest_step(directory) >= saved_step, run,
+                                     f"a checkpoint of step {saved_step}")):
         return False
-    time.sleep(step % EVERY * step_s)
+    time.sleep(step % SAVE_EVERY * step_s)
     try:
         os.kill(pids[rank], signal.SIGKILL)
     except ProcessLookupError:
@@ -180,7 +181,7 @@ def main():
     args = parser.parse_args()
     generator = random.Random(args.seed)
     trainings = list(TRAININGS)
-    wrong, resumed_steps = 0, []
+    wrong_run_count, resumed_steps = 0, []
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
         undisturbed_runs = {}
@@ -213,11 +214,11 @@ def main():
             if causes != ["failure"]:
                 line += f", RESTARTS {causes}, expected one, because of a failure"
             print(line, flush=True)
-            wrong += not same or causes != ["failure"]
-    print(f"{args.kills - wrong} of {args.kills} restarted once and ended with the bits of an "
-          "undisturbed run; "
+            wrong_run_count += not same or causes != ["failure"]
+    print(f"{args.kills - wrong_run_count} of {args.kills} restarted once and ended with the bits "
+          "of an undisturbed run; "
           f"resumed from steps between {min(resumed_steps)} and {max(resumed_steps)} of {STEPS}")
-    sys.exit(1 if wrong else 0)
+    sys.exit(1 if wrong_run_count else 0)
 
 
 main()

@@ -81,7 +81,7 @@ int check_mpi_of_program(const CommunicatorOptions& options) {
   if (is_finalized != 0) return report({"the backend has finalised the program's MPI"});
   const auto again = make_communicator("mpi", options);
   if (!again) return report({again.error().message});
-  MPI_Finalize();  // before the destructor of the communicator, which must not call MPI any more
+  MPI_Finalize();  // The destructor of `again` runs later and must not call MPI.
   const auto after_finalize = make_communicator("mpi", options);
   return report(after_finalize ? std::vector<std::string>{"MPI was used after its end"}
                                : std::vector<std::string>{});
@@ -89,9 +89,9 @@ int check_mpi_of_program(const CommunicatorOptions& options) {
 
 /// Binds this process to the first of its processors.
 void bind_to_first_processor() {
-  const ProcessorSet own = own_processors();
+  const ProcessorSet usable = own_processors();
   std::size_t first = 0;
-  while (first + 1 < own.size() && !own[first]) ++first;
+  while (first + 1 < usable.size() && !usable[first]) ++first;
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(first, &one);
@@ -106,7 +106,7 @@ int check_one_processor() {
 }
 
 /// Checks that dlrun sets up MPI to use no network if all ranks are on one node, and does not
-/// replace a variable that the user has set: the test is started with a btl that differs from
+/// replace a variable that the user has set: the test is started with another OMPI_MCA_btl than
 /// dlrun's.
 int check_one_node() {
   const Env now = Env::of_process();

@@ -1,5 +1,5 @@
-// Tests the behaviour that shm and gloo, the backends that need no launcher, have in common, with
-// ranks as threads of one node.
+// Tests the behaviour that the backends shm and gloo have in common. Neither needs a launcher, so
+// the ranks are threads of one process.
 
 #include <array>
 #include <chrono>

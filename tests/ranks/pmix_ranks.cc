@@ -31,7 +31,7 @@ using namespace dlrun;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLong{60'000};
+constexpr milliseconds kWaitLimit{60'000};
 
 /// Prints the failures. Returns the exit code.
 int report(const std::vector<std::string>& failures) {
@@ -54,7 +54,7 @@ int wait_for_all_and_report(Store& store, const World& world, std::vector<std::s
   options.world = world;
   options.store = &store;
   options.prefix = "leave";
-  options.timeout = kLong;
+  options.timeout = kWaitLimit;
   auto gloo = make_communicator("gloo", options);
   auto waited = gloo ? (*gloo)->barrier() : Result<>(tl::unexpected(gloo.error()));
   if (!waited) failures.push_back(waited.error().message);
@@ -67,7 +67,7 @@ int wait_for_all_and_report(Store& store, const World& world, std::vector<std::s
 std::vector<std::string> check_store(Store& store, const World& world) {
   std::vector<std::string> failures;
   const auto must_be = [&](const std::string& key, const std::string& expected) {
-    const auto got = store.get(key, kLong);
+    const auto got = store.get(key, kWaitLimit);
     if (!got) failures.push_back(fmt::format("rank {}: {}", world.rank, got.error().message));
     if (got && *got != expected) {
       failures.push_back(
@@ -117,8 +117,8 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   return failures;
 }
 
-/// Checks that opening a store fails for a world of one rank more than `world`, the world that the
-/// launcher has started.
+/// Checks that opening a store fails for a world with one rank more than the launcher has started.
+/// world: the world that the launcher has started.
 void check_wrong_world_size(World world, const Env& env, std::vector<std::string>& failures) {
   ++world.size;
   ++world.local_size;
@@ -158,7 +158,7 @@ std::vector<std::string> check_missing(Store& store, const World& world, const E
   if (auto put = store.put(fmt::format("after/{}", world.rank), "x"); !put)
     failures.push_back(put.error().message);
   for (int rank = 0; rank < world.size; ++rank) {
-    if (const auto got = store.get(fmt::format("after/{}", rank), kLong); !got)
+    if (const auto got = store.get(fmt::format("after/{}", rank), kWaitLimit); !got)
       failures.push_back(got.error().message);
   }
   return failures;
@@ -188,7 +188,7 @@ std::vector<std::string> check_with_mpi(std::unique_ptr<Store> store, const Worl
                                         const Env& env) {
   CommunicatorOptions options;
   options.world = world;
-  options.timeout = kLong;
+  options.timeout = kWaitLimit;
   options.store = store.get();
   auto mpi = make_communicator("mpi", options);
   if (!mpi) return {mpi.error().message};
@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
   const Env env = Env::of_process();
   for (const char* name : {"DLRUN_RANK", "DLRUN_STORE", "DLRUN_ADDR"}) {
     if (env.has(name))
-      return report({fmt::format("{} is set: the store would then not be that over PMIx", name)});
+      return report({fmt::format("{} is set, so the store would not use PMIx", name)});
   }
   const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return report({world.error().message});
@@ -254,6 +254,6 @@ int main(int argc, char** argv) {
   options.world = *world;
   options.is_under_mpi_launcher = is_under_mpi_launcher(env);
   options.store = store->get();
-  options.timeout = kLong;
+  options.timeout = kWaitLimit;
   return report(check_backend(backend, options));
 }

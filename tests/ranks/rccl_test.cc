@@ -1,4 +1,4 @@
-// Tests the rccl backend with a stand-in for librccl.so.1, whose ranks are threads.
+// Tests the rccl backend with a stand-in for librccl.so.1. The ranks are threads of this process.
 
 #include <atomic>
 #include <chrono>
@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(StandIn,
 TEST_CASE_FIXTURE(StandIn,
                   "rccl: after the process of a rank has ended, check_results() fails with the "
                   "error of the library, long before the timeout") {
-  constexpr auto kLong = wall_limit(std::chrono::seconds(60));
+  constexpr auto kLongTimeout = wall_limit(std::chrono::seconds(60));
   const auto before = steady_clock::now();
   std::atomic<int> started_count{0};
   expect_no_failures(on_threads(
@@ -163,7 +163,7 @@ TEST_CASE_FIXTURE(StandIn,
         if (auto met = comm.barrier(); !met) return {met.error().message};
         if (comm.rank() == kLostRank) {
           hang_this_rank();
-          while (started_count < 2 && steady_clock::now() - before < kLong / 3)
+          while (started_count < 2 && steady_clock::now() - before < kLongTimeout / 3)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
           end_this_rank();
           return {};
@@ -177,9 +177,9 @@ TEST_CASE_FIXTURE(StandIn,
       },
       [&](CommunicatorOptions& options) {
         set_options_for_lost_rank(options);
-        options.timeout = kLong;
+        options.timeout = kLongTimeout;
       }));
-  CHECK(steady_clock::now() - before < kLong / 3);
+  CHECK(steady_clock::now() - before < kLongTimeout / 3);
 }
 
 TEST_CASE_FIXTURE(StandIn,

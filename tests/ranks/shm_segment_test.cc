@@ -1,5 +1,6 @@
 // Tests how the ranks of the shm backend meet, wait and count their steps, and the layout of their
-// memory; shm_test.cc tests the operations.
+// memory. A step is one exchange through this memory, not a step of training. shm_test.cc tests the
+// operations.
 
 #include "runtime/comm/shm_segment.h"
 
@@ -67,7 +68,7 @@ class FailingOnceStore final : public Store {
   bool has_failed_ = false;
 };
 
-/// A store. After its put(), this process cannot open another file descriptor.
+/// A store whose put() lowers the limit on open files, so that this process can open no more.
 class DescriptorExhaustingStore final : public Store {
  public:
   explicit DescriptorExhaustingStore(Store& store) : store_(store) {}
@@ -189,10 +190,10 @@ TEST_CASE("shm: ranks poll if each has its own processor, and sleep if they shar
     std::vector<int> answers(static_cast<std::size_t>(size), -1);
     expect_no_failures(on_threads_with_options(
         size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
-          cpu_set_t own;
-          CPU_ZERO(&own);
-          CPU_SET(processor_of(options.world.rank), &own);
-          if (::sched_setaffinity(0, sizeof own, &own) != 0) return {"no affinity"};
+          cpu_set_t one;
+          CPU_ZERO(&one);
+          CPU_SET(processor_of(options.world.rank), &one);
+          if (::sched_setaffinity(0, sizeof one, &one) != 0) return {"no affinity"};
           const auto segment = ShmSegment::join(options);
           if (!segment) return {segment.error().message};
           answers[static_cast<std::size_t>(options.world.rank)] = (*segment)->polls() ? 1 : 0;

@@ -1,5 +1,5 @@
-// Tests the behaviour of the shm backend only; node_backends_test.cc tests the behaviour that shm
-// and gloo have in common.
+// Tests the behaviour that only the shm backend has; node_backends_test.cc tests the behaviour that
+// shm and gloo have in common.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -48,7 +48,7 @@ std::vector<std::string> on_shm_threads(
 }  // namespace
 
 TEST_CASE(
-    "shm: auto selects shm if all ranks are on one node and have a store, also under an MPI "
+    "shm: auto selects shm if all ranks are on one node and have a store, even under an MPI "
     "launcher") {
   for (const bool has_launcher : {false, true}) {
     expect_no_failures(on_threads(
@@ -120,7 +120,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("shm: a rank that lives but does not call within the timeout is named") {
+TEST_CASE("shm: a running rank that does not join a call within the timeout is named") {
   const auto before = steady_clock::now();
   std::atomic<int> waiting_count{2};
   expect_no_failures(on_shm_threads(
@@ -222,7 +222,8 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
 }
 
 TEST_CASE(
-    "shm: if one rank has no room, no rank gets shared memory, and later allocations still work") {
+    "shm: if one rank cannot allocate, no rank gets shared memory, and later allocations still "
+    "work") {
   const TemporaryDirectory folder;
   const auto codes = in_processes(3, folder.path(), [](int rank, Store& store) {
     const auto comm = make_communicator("shm", options_of(rank, 3, store));
@@ -252,7 +253,7 @@ TEST_CASE(
   const auto before = steady_clock::now();
   const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
     ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit little{4096, 4096};  // limits any file, including memory with a descriptor
+    const rlimit little{4096, 4096};  // also limits the size of memfd files
     if (rank == 0) ::setrlimit(RLIMIT_FSIZE, &little);
     const auto comm = make_communicator("shm", options_of(rank, 2, store));
     if (comm) return 1;
@@ -264,7 +265,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "shm: all others name a killed rank long before the timeout, and no shared memory is left") {
+    "shm: if a rank is killed, the errors of the others name it long before the timeout, and no "
+    "shared memory is left") {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
   const TemporaryDirectory folder;
@@ -291,8 +293,8 @@ TEST_CASE(
 TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
-  // In a small collective the writer streams all writes of at least 8 KiB. In a large collective it
-  // begins with plain stores, and streams only after slow writes.
+  // In a small collective the writer uses streaming stores for all writes of at least 8 KiB. In a
+  // large collective it begins with plain stores, and uses streaming stores only after slow writes.
   for (const std::size_t collective_bytes : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
     writer.begin_collective(collective_bytes);

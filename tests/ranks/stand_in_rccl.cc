@@ -7,8 +7,9 @@
 //
 // stand_in_lose_rank() simulates the loss of a rank. The calls of later collectives then succeed,
 // as those of RCCL do, but the collectives do not end: their stream, and events recorded on it, are
-// not ready until ncclCommAbort(). An aborted collective ends without an error, and its result is
-// partial: it still holds this rank's own values. Copies do not wait for the stream.
+// not ready until ncclCommAbort(). An aborted collective ends without an error and writes nothing:
+// its result buffer keeps what it held, which is this rank's own values if the collective works in
+// place. Copies do not wait for the stream.
 
 #include <algorithm>
 #include <chrono>
@@ -53,7 +54,7 @@ struct Call {
   void* to = nullptr;
 };
 
-/// The ranks that have the same id.
+/// The ranks that joined with the same UniqueId, and their current collective.
 struct World {
   std::mutex mutex;
   std::condition_variable changed;
@@ -343,11 +344,11 @@ DLRUN_EXPORT int ncclCommInitRankConfig(void** comm, int size, UniqueId id, int 
   return kInProgress;
 }
 DLRUN_EXPORT int ncclCommGetAsyncError(void* comm, int* state) {
-  const Comm& own = *static_cast<Comm*>(comm);
-  World& world = *own.world;
+  const Comm& self = *static_cast<Comm*>(comm);
+  World& world = *self.world;
   const std::lock_guard lock(world.mutex);
   *state = world.joined_count < world.size ? kInProgress
-           : own.unfinished != nullptr     ? world.async_error
+           : self.unfinished != nullptr    ? world.async_error
                                            : kSuccess;
   return kSuccess;
 }
@@ -359,10 +360,10 @@ DLRUN_EXPORT int ncclCommDestroy(void* comm) {
   return kSuccess;
 }
 DLRUN_EXPORT int ncclCommAbort(void* comm) {
-  const std::unique_ptr<Comm> own(static_cast<Comm*>(comm));
-  if (own->unfinished == nullptr) return kSuccess;
+  const std::unique_ptr<Comm> self(static_cast<Comm*>(comm));
+  if (self->unfinished == nullptr) return kSuccess;
   const std::lock_guard lock(device_mutex);
-  own->unfinished->is_aborted = true;
+  self->unfinished->is_aborted = true;
   return kSuccess;
 }
 DLRUN_EXPORT int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op,
@@ -383,8 +384,8 @@ DLRUN_EXPORT int ncclBroadcast(const void* from, void* to, std::size_t count, in
 DLRUN_EXPORT int ncclAllGather(const void* from, void* to, std::size_t count, int type, void* comm,
                                StreamOrEvent* stream) {
   const std::size_t bytes = count * bytes_of(type);
-  auto& own = *static_cast<Comm*>(comm);
-  return run_collective(own, *stream, from, to, bytes * own.world->calls.size(),
+  auto& self = *static_cast<Comm*>(comm);
+  return run_collective(self, *stream, from, to, bytes * self.world->calls.size(),
                         [&](const std::vector<Call>& calls, std::byte* result) {
                           for (std::size_t rank = 0; rank < calls.size(); ++rank)
                             std::memcpy(result + rank * bytes, calls[rank].from, bytes);
@@ -392,10 +393,10 @@ DLRUN_EXPORT int ncclAllGather(const void* from, void* to, std::size_t count, in
 }
 DLRUN_EXPORT int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op,
                                    void* comm, StreamOrEvent* stream) {
-  auto& own = *static_cast<Comm*>(comm);
-  return run_collective(own, *stream, from, to, count * bytes_of(type),
+  auto& self = *static_cast<Comm*>(comm);
+  return run_collective(self, *stream, from, to, count * bytes_of(type),
                         [&](const std::vector<Call>& calls, std::byte* result) {
-                          reduce(calls, static_cast<std::size_t>(own.rank) * count, count, type, op,
-                                 result);
+                          reduce(calls, static_cast<std::size_t>(self.rank) * count, count, type,
+                                 op, result);
                         });
 }

@@ -26,10 +26,10 @@ TrainOptions options_with(const std::string& batchnorm) {
 }  // namespace
 
 TEST_CASE(
-    "synchronised batchnorm on N ranks trains as on one, also if some ranks have no samples in a "
+    "synchronised batchnorm on N ranks trains as on one, even if some ranks have no samples in a "
     "step") {
   // The tolerance is for rounding: the ranks add the same numbers in another order, in 22 steps,
-  // and each sum is divided by its channel's deviation.
+  // and each sum is divided by its channel's standard deviation.
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4);
   // 283 = 10 x 28 + 3: in an epoch's last step four of seven ranks have no samples, but must still
   // take part.
@@ -49,7 +49,7 @@ TEST_CASE(
     CHECK(rank.outcome->parameters_hash == four[0].outcome->parameters_hash);
     CHECK(rank.outcome->test_loss < 2.29);
   }
-  // An equal result would mean that nothing was local.
+  // An equal result would mean that the ranks shared the statistics of each batch.
   CHECK(largest_difference(four[0].parameters, one[0].parameters) > 1e-3);
 }
 

@@ -56,7 +56,7 @@ struct Comparison {
 
 /// The results of a few steps of SGD: output and gradients of the first step, and the network after
 /// the last step.
-struct Trained {
+struct SgdResults {
   std::vector<float> output;     // of the first step
   std::vector<float> gradients;  // of the first step
   std::vector<float> parameters;
@@ -66,8 +66,8 @@ struct Trained {
 
 /// Trains on random images in batches of kBatch. A step has the operations of Trainer::step().
 template <typename T>
-Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageShape& image,
-              int steps) {
+SgdResults run_sgd(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageShape& image,
+                   int steps) {
   constexpr std::size_t kBatch = 12;
   constexpr std::size_t kClasses = 10;
   auto layers = make_layers<T>(layer_texts, image, kClasses);
@@ -76,7 +76,7 @@ Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageSha
   network.initialise(3);
   Array<std::uint8_t> labels(kernels, kBatch);
   std::vector<std::uint32_t> samples(kBatch);
-  Trained result;
+  SgdResults result;
   const auto to_host = [&](const T* data, std::size_t count, std::vector<float>& to) {
     std::vector<T> values(count);
     kernels.copy_to_host(values.data(), data, count * sizeof(T));
@@ -86,11 +86,12 @@ Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageSha
     Random random(static_cast<std::uint64_t>(step), Purpose::kShuffle);
     std::vector<T> images(kBatch * image.size());
     for (T& pixel : images) pixel = static_cast<T>(random.uniform());
-    std::vector<std::uint8_t> classes(kBatch);
-    for (std::uint8_t& label : classes) label = static_cast<std::uint8_t>(random.below(kClasses));
+    std::vector<std::uint8_t> host_labels(kBatch);
+    for (std::uint8_t& label : host_labels)
+      label = static_cast<std::uint8_t>(random.below(kClasses));
     for (std::uint32_t& sample : samples) sample = static_cast<std::uint32_t>(random.below(1000));
     kernels.copy_from_host(network.input(), images.data(), images.size() * sizeof(T));
-    kernels.copy_from_host(labels.data(), classes.data(), classes.size());
+    kernels.copy_from_host(labels.data(), host_labels.data(), host_labels.size());
     kernels.zero(network.observed_statistics().data(), network.observed_statistics().size());
     network.forward(kBatch, {.is_training = true,
                              .seed = 5,
@@ -119,9 +120,9 @@ Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageSha
 
 /// Checks that each number differs by at most tolerance times the sum of its absolute value and the
 /// largest absolute value of its array.
-void check_trained_close(const Trained& got, const Trained& expected, double tolerance) {
-  for (const auto array : {&Trained::output, &Trained::gradients, &Trained::parameters,
-                           &Trained::running_statistics, &Trained::last_output}) {
+void check_sgd_close(const SgdResults& got, const SgdResults& expected, double tolerance) {
+  for (const auto array : {&SgdResults::output, &SgdResults::gradients, &SgdResults::parameters,
+                           &SgdResults::running_statistics, &SgdResults::last_output}) {
     double largest = 0;
     for (const float number : expected.*array)
       largest = std::max(largest, std::abs(double{number}));
@@ -162,10 +163,9 @@ TEST_CASE(
     CAPTURE(w.output.channels);
     CAPTURE(w.size);
     CAPTURE(w.stride);
-    const std::size_t weights = w.weight_count();
     const auto x = random_numbers(kImages * w.input.size(), 1);
     const auto dy = random_numbers(kImages * w.output.size(), 2);
-    const auto kernel = random_numbers(weights, 3);
+    const auto kernel = random_numbers(w.weight_count(), 3);
     const auto bias = random_numbers(w.output.channels, 4);
     // Each result is a sum of up to 3136 products of numbers below 1. The sums are about 20. Their
     // relative rounding error is 1e-5; with TF32 it would be 1e-3.
@@ -354,8 +354,8 @@ TEST_CASE("forward and backward of every layer on the GPU give the CPU's numbers
     CAPTURE(layer_texts.front());
     constexpr ImageShape kImage{9, 7, 2};
     // On the CPU, float differs from double by at most 2e-6.
-    check_trained_close(train(*device, layer_texts, kImage, 1),
-                        train(*host, layer_texts, kImage, 1), 2e-5);
+    check_sgd_close(run_sgd(*device, layer_texts, kImage, 1),
+                    run_sgd(*host, layer_texts, kImage, 1), 2e-5);
   }
 }
 
@@ -413,12 +413,12 @@ TEST_CASE(
     CAPTURE(one.model);
     const std::vector<std::size_t> hidden{512};
     const LayerTexts layer_texts = *layer_texts_of(one.model, hidden, 10);
-    const Trained in_float32 = train(*device, layer_texts, {28, 28, 1}, 1);
-    const Trained in_bf16 = train(*bf16_device, layer_texts, {28, 28, 1}, 1);
+    const SgdResults in_float32 = run_sgd(*device, layer_texts, {28, 28, 1}, 1);
+    const SgdResults in_bf16 = run_sgd(*bf16_device, layer_texts, {28, 28, 1}, 1);
     CHECK(relative_error(in_bf16.output, in_float32.output) < one.output);
     CHECK(relative_error(in_bf16.gradients, in_float32.gradients) < one.gradients);
     CHECK(in_bf16.output != in_float32.output);  // rounding has an effect
-    CHECK(train(*bf16_device, layer_texts, {28, 28, 1}, 1).parameters == in_bf16.parameters);
+    CHECK(run_sgd(*bf16_device, layer_texts, {28, 28, 1}, 1).parameters == in_bf16.parameters);
   }
 }
 
@@ -443,10 +443,10 @@ TEST_CASE("cnn and a residual network trained on the GPU match those trained on 
   // rounding decides the path of their gradient.
   constexpr double kTolerance = 1e-3;
   const LayerTexts cnn = *layer_texts_of("cnn", {}, 10);
-  check_trained_close(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5),
-                      kTolerance);
-  check_trained_close(train(*device, residual, {16, 16, 3}, 5),
-                      train(*host, residual, {16, 16, 3}, 5), kTolerance);
+  check_sgd_close(run_sgd(*device, cnn, {28, 28, 1}, 5), run_sgd(*host, cnn, {28, 28, 1}, 5),
+                  kTolerance);
+  check_sgd_close(run_sgd(*device, residual, {16, 16, 3}, 5),
+                  run_sgd(*host, residual, {16, 16, 3}, 5), kTolerance);
 }
 
 }  // namespace dlrun::trainer

@@ -62,9 +62,7 @@ std::vector<float> parameters_after(Kernels<float>& kernels, const TrainOptions&
 
 }  // namespace
 
-TEST_CASE(
-    "training on the GPU gives the CPU's parameters, and without a GPU the error says that it is "
-    "missing") {
+TEST_CASE("training on the GPU gives the CPU's parameters, or the error names the missing GPU") {
   const auto device = gpu_kernels();  // checks the error if there is no GPU
   if (device == nullptr) return;
   // The tolerance is for the rounding of 20 steps.
@@ -104,10 +102,10 @@ TEST_CASE("training with data in host memory gives the same bits as with data on
 TEST_CASE("captured steps (CUDA graphs) give the same bits as separate operations") {
   if (gpu_kernels() == nullptr) return;
   std::vector<TrainOptions> options_of_runs;
-  for (const char* rule :
-       {"sgd", "adam", "lars"}) {  // lars waits for norms, which ends the step early
+  for (const char* optimizer :
+       {"sgd", "adam", "lars"}) {  // lars copies norms to the host, which ends its capture early
     options_of_runs.push_back(short_run_options());
-    options_of_runs.back().optimizer.name = rule;
+    options_of_runs.back().optimizer.name = optimizer;
   }
   options_of_runs.push_back(short_run_options());
   options_of_runs.back().layers = {"conv2d 8 3",  "batchnorm", "relu", "maxpool 2",

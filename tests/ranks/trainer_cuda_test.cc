@@ -1,4 +1,4 @@
-// Compares the operations of Kernels on the GPU with the CPU; without a GPU, checks the refusal.
+// Compares the operations of Kernels on the GPU with the CPU. Without a GPU, checks the error.
 // trainer_cuda_layers_test.cc compares the operations of LayerKernels.
 
 #include <array>
@@ -109,17 +109,18 @@ TEST_CASE(
       options.name = name;
       options.momentum = momentum;
       options.weight_decay = 0.1;
-      const auto rule = make_optimizer<float>(options);
-      REQUIRE(rule.has_value());
+      const auto optimizer = make_optimizer<float>(options);
+      REQUIRE(optimizer.has_value());
       compare(options.name.c_str(), {x, y, initial_state, initial_state},
               [&](auto& kernels, const auto& p) {
                 const std::array<TensorRange, 2> tensors{
                     {{0, kRows * kWidth - 7, true}, {kRows * kWidth - 7, 7, false}}};
                 const std::array<float*, 2> states{p[2], p[3]};
-                (*rule)->step(kernels,
-                              {p[0], p[1], std::span(states).first((*rule)->states().size()),
-                               kRows * kWidth, tensors},
-                              {0.01, 3, 0.5});
+                (*optimizer)
+                    ->step(kernels,
+                           {p[0], p[1], std::span(states).first((*optimizer)->states().size()),
+                            kRows * kWidth, tensors},
+                           {0.01, 3, 0.5});
               });
     }
   }

@@ -56,11 +56,11 @@ TEST_CASE(
   options.batch = 300;
   const auto want = train(1, options);
   REQUIRE_MESSAGE(want[0].outcome.has_value(), message_of(want[0]));
-  // largest: the number of samples of the rank that has the most. Six partitions have 43 samples,
-  // and one has 42: of 2 ranks, one has four partitions, with 171 samples.
-  for (const auto& [size, largest] : {std::pair(1, 300), {2, 171}, {4, 86}, {7, 43}}) {
+  // largest_shard: in samples. Six of the seven partitions have 43 samples, and one has 42. With 2
+  // ranks, one rank has four partitions, 171 samples.
+  for (const auto& [size, largest_shard] : {std::pair(1, 300), {2, 171}, {4, 86}, {7, 43}}) {
     CAPTURE(size);
-    options.batch = static_cast<std::size_t>(largest);
+    options.batch = static_cast<std::size_t>(largest_shard);
     for (const Trained& rank : train_by_file(size, folder.path(), options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.outcome->steps == 6);
@@ -71,8 +71,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a batch larger than the largest shard of a rank is refused, and the message names the rank "
-    "with this shard") {
+    "a batch larger than every rank's shard is refused, and the message shows the rank with the "
+    "largest shard") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 3));
   TrainOptions options = small_sgd_options();
@@ -109,8 +109,8 @@ TEST_CASE("training with partitions of different sizes learns, and resumes to th
 }
 
 TEST_CASE(
-    "a run whose number of ranks divides the files differently can resume from the end of an "
-    "epoch, but not from its middle") {
+    "a run whose ranks get other files than before can resume from the end of an epoch, but not "
+    "from its middle") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));
   TrainOptions options = small_sgd_options();

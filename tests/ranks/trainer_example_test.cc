@@ -58,7 +58,7 @@ TEST_CASE(
   const TemporaryDirectory folder;
   const auto alone = run({kExample, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
-  CHECK(last_loss(alone.out) < 1.6);  // it starts at log 10
+  CHECK(last_loss(alone.out) < 1.6);  // the loss starts at log 10
 #ifdef DLRUN_MPIEXEC
   const std::vector<float> want = read_weight_tensor(folder / "alone");
   for (const std::string size : {"2", "4", "7"}) {

@@ -29,7 +29,7 @@ TEST_CASE(
   // So the bound shows only that the network predicts some of the labels.
   CHECK(alone.micro_f1 > 0.15);
   double label_count = 0;
-  for (const ClassScore& score : alone.classes) label_count += score.samples;
+  for (const ClassScore& score : alone.classes) label_count += score.sample_count;
   CHECK(label_count == std::ranges::count(data.test.labels, 1));
   for (const int size : {2, 7}) {
     CAPTURE(size);
@@ -42,7 +42,7 @@ TEST_CASE(
       // In 100 steps, rounding may move a few of 1425 answers across 0.
       CHECK(scores.micro_f1 == doctest::Approx(alone.micro_f1).epsilon(0.05));
       for (std::size_t k = 0; k < kPatchLabels; ++k)
-        CHECK(scores.classes[k].samples == alone.classes[k].samples);
+        CHECK(scores.classes[k].sample_count == alone.classes[k].sample_count);
     }
   }
   options.loss = Loss::kSoftmax;

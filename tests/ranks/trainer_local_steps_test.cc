@@ -71,11 +71,11 @@ struct PlainRank {
 /// samples_since_average.
 template <typename Get>
 void average(std::vector<PlainRank>& ranks, const Get& array_of) {
-  double all = 0;
-  for (const PlainRank& rank : ranks) all += rank.samples_since_average;
+  double samples = 0;  // of all ranks
+  for (const PlainRank& rank : ranks) samples += rank.samples_since_average;
   for (std::size_t i = 0; i < array_of(ranks[0]).size(); ++i) {
     double mean = 0;
-    for (PlainRank& rank : ranks) mean += rank.samples_since_average / all * array_of(rank)[i];
+    for (PlainRank& rank : ranks) mean += rank.samples_since_average / samples * array_of(rank)[i];
     for (PlainRank& rank : ranks) array_of(rank)[i] = mean;
   }
 }
@@ -135,13 +135,13 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
 }  // namespace
 
 TEST_CASE("ranks that average parameters after each step train like ranks that sum gradients") {
-  for (const auto& [size, rule, sharding] : {std::tuple(1, "sgd", Sharding::kSample),
-                                             {2, "sgd", Sharding::kEpoch},
-                                             {4, "nesterov", Sharding::kSample},
-                                             {7, "sgd", Sharding::kSample}}) {
+  for (const auto& [size, optimizer, sharding] : {std::tuple(1, "sgd", Sharding::kSample),
+                                                  {2, "sgd", Sharding::kEpoch},
+                                                  {4, "nesterov", Sharding::kSample},
+                                                  {7, "sgd", Sharding::kSample}}) {
     CAPTURE(size);
     TrainOptions options = sgd_options(size);
-    options.optimizer.name = rule;
+    options.optimizer.name = optimizer;
     options.optimizer.weight_decay = 0.01;
     options.sharding = sharding;
     const auto with_summed_gradients = train(size, options, {}, "shm");
@@ -161,12 +161,13 @@ TEST_CASE("ranks that average parameters after each step train like ranks that s
 
 TEST_CASE(
     "post-local SGD equals a plain implementation of the published algorithm at 2, 4 and 7 ranks") {
-  for (const auto& [size, steps, after] : {std::tuple(2, 3, 0.0), {4, 4, 0.6}, {7, 100, 1.0}}) {
+  for (const auto& [size, local_steps, epochs_before] :
+       {std::tuple(2, 3, 0.0), {4, 4, 0.6}, {7, 100, 1.0}}) {
     CAPTURE(size);
     TrainOptions options = sgd_options(size);
     const auto with_summed_gradients = train(size, options, {}, "shm");
-    options.local_steps = static_cast<std::size_t>(steps);
-    options.epochs_before_local_steps = after;
+    options.local_steps = static_cast<std::size_t>(local_steps);
+    options.epochs_before_local_steps = epochs_before;
     const auto got = train(size, options, {}, size == 2 ? "gloo" : "shm");
     for (const Trained& rank : got) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
@@ -174,7 +175,7 @@ TEST_CASE(
     }
     const auto want = plain_post_local(size, options, small_data().train);
     CHECK(largest_difference(got[0].parameters, want) < 2e-6);  // float against double
-    // An equal result would mean that nothing was local.
+    // An equal result would mean that no step was local.
     CHECK(largest_difference(got[0].parameters, with_summed_gradients[0].parameters) > 1e-4);
   }
 }
@@ -221,8 +222,8 @@ void check_that_local_steps_resume(const char* optimizer) {
 }
 
 TEST_CASE(
-    "with local steps, a checkpoint that is due waits for the next average, and the run resumes to "
-    "the same bits") {
+    "with local steps, a checkpoint waits for the next average, and the run resumes to the same "
+    "bits") {
   // novograd has a state array with one number for each tensor.
   for (const char* optimizer : {"adam", "novograd"}) check_that_local_steps_resume(optimizer);
 }

@@ -35,14 +35,14 @@ struct Trained {
 
 /// Trains on `size` ranks, whose hosts are host0, host1 and so on, and returns every rank's result.
 /// change: called on each rank's thread with the rank's number; may modify the rank's options and
-/// session. A single rank does not use `backend`.
+/// session. A single rank uses the backend "single".
 [[nodiscard]] std::vector<Trained> train(
     int size, const TrainOptions& options,
     const std::function<void(int, TrainOptions&, Session&)>& change = {},
     std::string_view backend = "gloo", const Split& data = small_data());
 
 /// Checks that two ranks that resume from step 7 end with the bits of an uninterrupted run.
-/// Replaces the options of checkpoints.
+/// Sets the checkpoint options itself.
 void check_that_training_resumes(TrainOptions options);
 
 /// Trains at 2, 4 and 7 ranks with a global batch of 28, and on a single rank with options.batch,

@@ -126,8 +126,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a checkpoint of sharded states can be resumed to the same bits, and also at another world "
-    "size or unsharded") {
+    "a checkpoint of sharded states resumes to the same bits, and to nearly the same numbers at "
+    "another world size or unsharded") {
   TrainOptions options = adam_options();
   options.has_sharded_state = true;
   options.batch = 14;
@@ -179,16 +179,16 @@ TEST_CASE(
 
       // One step of plain descent, against the formula p - 0.5 * (sum of all ranks' gradients)
       // * scale.
-      const auto rule = make_optimizer<float>({.name = "sgd", .momentum = 0});
+      const auto optimizer = make_optimizer<float>({.name = "sgd", .momentum = 0});
       std::vector<float> parameters(EvenParts::room(10, size));
       std::vector<float> gradients(parameters.size(), 0.25F);
       std::copy(whole.begin(), whole.end(), parameters.begin());
-      OptimizerState state(communicator, *kernels, **rule, 10, 1, true);
+      OptimizerState state(communicator, *kernels, **optimizer, 10, 1, true);
       std::array<float, 2> sums{1, 2};
       const double norm = 0.25 * size * std::sqrt(10.0);
       const auto exchange = make_sharded_exchange({.communicator = communicator,
                                                    .kernels = *kernels,
-                                                   .rule = **rule,
+                                                   .optimizer = **optimizer,
                                                    .state = state,
                                                    .parameters = std::span(parameters).first(10),
                                                    .gradients = std::span(gradients).first(10),
@@ -213,18 +213,18 @@ TEST_CASE(
         size,
         [&](Communicator& communicator) {
           auto kernels = make_cpu_kernels<float>(1);
-          const auto rule = make_optimizer<float>({.name = "adam"});
+          const auto optimizer = make_optimizer<float>({.name = "adam"});
           const std::size_t room = EvenParts::room(kCount, size);
           SharedArrays shared(communicator, *kernels);
           const FlatMemory flat = shared.allocate(room * sizeof(float), room * sizeof(float));
           REQUIRE(shared.is_shared());
           auto* const parameters = static_cast<float*>(flat.parameters.get());
           auto* const gradients = static_cast<float*>(flat.gradients.get());
-          OptimizerState state(communicator, *kernels, **rule, kCount, 1, true);
+          OptimizerState state(communicator, *kernels, **optimizer, kCount, 1, true);
           std::array<float, 2> sums{1, 2};
           const auto exchange = make_shared_exchange({.communicator = communicator,
                                                       .kernels = *kernels,
-                                                      .rule = **rule,
+                                                      .optimizer = **optimizer,
                                                       .state = state,
                                                       .parameters = {parameters, kCount},
                                                       .gradients = {gradients, kCount},
@@ -246,8 +246,9 @@ TEST_CASE(
               gradients[i] = gradient(i, communicator.rank(), step);
               for (int rank = 0; rank < size; ++rank) sum[i] += gradient(i, rank, step);
             }
-            (*rule)->step(*kernels, {expected.data(), sum.data(), expected_pointers, kCount, {}},
-                          {0.01, step, 1});
+            (*optimizer)
+                ->step(*kernels, {expected.data(), sum.data(), expected_pointers, kCount, {}},
+                       {0.01, step, 1});
             REQUIRE(exchange->update({0.01, step, 1}).has_value());
             CHECK_MESSAGE(std::equal(expected.begin(), expected.end(), parameters), "step ", step);
             REQUIRE(communicator.barrier().has_value());

@@ -101,7 +101,7 @@ TEST_CASE("N ranks under mpirun train like one process with the whole batch") {
     double largest = 0;
     for (std::size_t i = 0; i < got.size(); ++i)
       largest = std::max(largest, std::abs(double{got[i]} - double{expected[i]}));
-    CHECK(largest < 1e-6);  // 22 steps of float sums in another order
+    CHECK(largest < 1e-6);  // 22 steps add the same floats in another order
   }
 }
 
@@ -172,8 +172,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a process resumes from the newest undamaged checkpoint, and ends with the bits of an "
-    "uninterrupted one") {
+    "a process that resumes from the newest undamaged checkpoint ends with the same bits as "
+    "without interruption") {
   const TemporaryDirectory folder;
   const Words options = concatenated(
       {kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmallOptions);
@@ -197,7 +197,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a trainer whose run belongs to a later attempt commits no checkpoint, and ends with code 78") {
+    "a trainer whose run belongs to a later attempt commits no checkpoint, and ends with exit code "
+    "78") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder / "attempt", "1\n"));
   for (const char* attempt : {"0", "1"}) {
@@ -249,7 +250,7 @@ TEST_CASE("USR1 saves a checkpoint after the next step, and training continues t
 }
 
 TEST_CASE(
-    "an unknown option ends the program with code 64 and suggests the nearest name, and --help "
+    "for an unknown option the program suggests the nearest name and ends with code 64, and --help "
     "lists options") {
   const TemporaryDirectory folder;
   const auto unknown = run({kProgram, "--epoch", "3"}, folder.path());
@@ -279,7 +280,7 @@ TEST_CASE(
   CHECK(value_of(from_files.out, "parameters") == value_of(from_memory.out, "parameters"));
 }
 
-// DLRUN_TEST_MNIST names the folder of MNIST's four IDX files. Without it, the test is skipped.
+// DLRUN_TEST_MNIST is the folder with MNIST's four IDX files. If it is unset, the test is skipped.
 TEST_CASE("real MNIST: four epochs of the mlp reach 0.978 on one rank" *
           doctest::skip(std::getenv("DLRUN_TEST_MNIST") == nullptr)) {
   const TemporaryDirectory folder;

@@ -24,42 +24,44 @@ namespace dlrun::trainer {
 
 namespace fs = std::filesystem;
 
-/// An optimizer with a rate at which it learns the small data. tolerance: the largest difference
-/// of the parameters at another number of ranks. Ranks add the same numbers in another order, which
-/// gives errors of a few units of 2^-24 in each of 22 steps. Rules that divide by a root mean
-/// square amplify the error if a gradient is nearly 0.
-struct Rule {
+/// An optimizer with a rate at which it learns the small data. tolerance: how much the parameters
+/// of several ranks may differ from those of one rank. Several ranks add the same numbers in
+/// another order, which gives errors of a few units of 2^-24 in each of 22 steps. Optimizers that
+/// divide by a root mean square amplify the error if a gradient is nearly 0.
+struct OptimizerCase {
   const char* optimizer;
   double learning_rate;
   double tolerance;
 };
-using Rules = std::vector<Rule>;
-const Rules kDescent{{"sgd", 0.05, 1e-6}, {"nesterov", 0.05, 1e-6}};
-const Rules kMeanSquares{{"adam", 0.005, 2e-4}, {"adamw", 0.005, 2e-4}, {"rmsprop", 0.002, 2e-4}};
-const Rules kLayerWise{{"lars", 20, 4e-6}, {"lamb", 0.02, 2e-4}, {"novograd", 0.01, 4e-6}};
+using OptimizerCases = std::vector<OptimizerCase>;
+const OptimizerCases kDescent{{"sgd", 0.05, 1e-6}, {"nesterov", 0.05, 1e-6}};
+const OptimizerCases kMeanSquares{
+    {"adam", 0.005, 2e-4}, {"adamw", 0.005, 2e-4}, {"rmsprop", 0.002, 2e-4}};
+const OptimizerCases kLayerWise{{"lars", 20, 4e-6}, {"lamb", 0.02, 2e-4}, {"novograd", 0.01, 4e-6}};
 /// In each step, lion moves every parameter by the whole rate, so its rate is smaller than adam's.
 /// An error can change the sign of a number near 0. The parameter then differs by twice the rate:
 /// the tolerance allows that for one step.
-const Rules kSignSteps{{"lion", 0.001, 2.1e-3}};
-const std::array kAllRules{&kDescent, &kMeanSquares, &kLayerWise, &kSignSteps};
+const OptimizerCases kSignSteps{{"lion", 0.001, 2.1e-3}};
+const std::array kAllCases{&kDescent, &kMeanSquares, &kLayerWise, &kSignSteps};
 
-/// Trains each rule on one rank and on 2, 4 and 7 ranks with the same global batch of 28. All ranks
-/// must end with equal parameters, which are those of the single rank within the rule's tolerance.
-void check_that_ranks_train_as_one_with_each(const Rules& rules,
+/// Trains with each optimizer on one rank and on 2, 4 and 7 ranks with the same global batch of 28.
+/// All ranks must end with equal parameters, which are those of the single rank within the
+/// tolerance.
+void check_that_ranks_train_as_one_with_each(const OptimizerCases& cases,
                                              std::string_view backend = "gloo") {
   // 300 samples in batches of 28 leave a last batch of 20. With 7 ranks of 4 samples each, its
   // samples are divided as 3 3 3 3 3 3 2.
-  for (const Rule& rule : rules) {
+  for (const OptimizerCase& one_case : cases) {
     TrainOptions options = small_options();
-    options.optimizer.name = rule.optimizer;
-    options.learning_rate = rule.learning_rate;
+    options.optimizer.name = one_case.optimizer;
+    options.learning_rate = one_case.learning_rate;
     options.clip_norm = 0.5;
     const auto one = train(1, options);
     REQUIRE(one[0].outcome.has_value());
     // The network has learned; guessing gives log 10.
-    CHECK_MESSAGE(one[0].outcome->test_loss < 2.25, rule.optimizer);
+    CHECK_MESSAGE(one[0].outcome->test_loss < 2.25, one_case.optimizer);
     for (const int size : {2, 4, 7}) {
-      CAPTURE(rule.optimizer);
+      CAPTURE(one_case.optimizer);
       CAPTURE(size);
       options.batch = 28 / static_cast<std::size_t>(size);
       const auto many = train(size, options, {}, backend);
@@ -69,7 +71,7 @@ void check_that_ranks_train_as_one_with_each(const Rules& rules,
         CHECK(rank.outcome->steps == one[0].outcome->steps);
         CHECK(rank.outcome->parameters_hash == many[0].outcome->parameters_hash);
       }
-      CHECK(largest_difference(many[0].parameters, one[0].parameters) < rule.tolerance);
+      CHECK(largest_difference(many[0].parameters, one[0].parameters) < one_case.tolerance);
       CHECK(many[0].outcome->test_loss == doctest::Approx(one[0].outcome->test_loss).epsilon(1e-3));
     }
   }
@@ -90,13 +92,16 @@ TEST_CASE("N ranks with batch B train like one rank with batch N * B: lion") {
 }
 TEST_CASE("every optimizer is in one of the lists of this file") {
   for (const auto name : split(optimizer_names(), '|')) {
-    const bool is_listed = std::any_of(kAllRules.begin(), kAllRules.end(), [&](const Rules* rules) {
-      return std::any_of(rules->begin(), rules->end(),
-                         [&](const Rule& rule) { return rule.optimizer == name; });
-    });
-    CHECK_MESSAGE(is_listed, "add a row for ", std::string(name),
-                  " to the list whose rules are most like it: kDescent, kMeanSquares, kLayerWise "
-                  "or kSignSteps");
+    const bool is_listed =
+        std::any_of(kAllCases.begin(), kAllCases.end(), [&](const OptimizerCases* cases) {
+          return std::any_of(cases->begin(), cases->end(), [&](const OptimizerCase& one_case) {
+            return one_case.optimizer == name;
+          });
+        });
+    CHECK_MESSAGE(
+        is_listed, "add a row for ", std::string(name),
+        " to the list whose optimizers are most like it: kDescent, kMeanSquares, kLayerWise "
+        "or kSignSteps");
   }
 }
 
@@ -122,8 +127,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "N ranks whose batches pass the network in parts train like one rank, and resume to the same "
-    "bits") {
+    "N ranks whose batches go through the network in parts train like one rank, and resume to the "
+    "same bits") {
   // 32 channels of 24 x 24 within 1.25 MiB (nn/cpu_layer_kernels.cc) give parts of 17 samples: a
   // single rank's 28 or 20 samples are two parts, 14 samples are one.
   TrainOptions options = small_options();
@@ -141,8 +146,8 @@ TEST_CASE("a convolutional network with dropout resumes to the same bits") {
 }
 
 TEST_CASE(
-    "the gradients of micro-batches add up to the batch's gradient on any number of ranks, and "
-    "training resumes to the same bits") {
+    "the gradients of micro-batches add up to the batch's gradient, and training resumes to the "
+    "same bits") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -202,8 +207,7 @@ TEST_CASE("training works if the last step has fewer samples than there are rank
 
 TEST_CASE(
     "a batch larger than the largest shard, and a rank without samples, are refused, and the "
-    "message "
-    "names the rank") {
+    "message names the rank") {
   TrainOptions options = small_options();
   options.batch = 43;  // 300 samples on 7 ranks: each has 43 or 42
   options.epochs = 1;
@@ -235,25 +239,24 @@ TEST_CASE("different options on one rank are an error before training") {
   }
 }
 
-/// Checks that two ranks that resume from step 5 or 10 end with the bits of an uninterrupted run,
-/// with each rule.
-void check_resume_gives_the_same_bits(const Rules& rules) {
-  for (const Rule& rule : rules) {
-    CAPTURE(rule.optimizer);
+/// Checks for each optimizer that two ranks that resume from step 5 or 10 end with the bits of an
+/// uninterrupted run.
+void check_that_each_optimizer_resumes(const OptimizerCases& cases) {
+  for (const OptimizerCase& one_case : cases) {
+    CAPTURE(one_case.optimizer);
     const TemporaryDirectory folder;
     TrainOptions options = small_options();
-    options.optimizer.name = rule.optimizer;
+    options.optimizer.name = one_case.optimizer;
     // Momentum adds rmsprop's second state array.
-    if (rule.optimizer == std::string("rmsprop")) options.optimizer.momentum = 0.5;
-    options.learning_rate = rule.learning_rate;
+    if (one_case.optimizer == std::string("rmsprop")) options.optimizer.momentum = 0.5;
+    options.learning_rate = one_case.learning_rate;
     options.checkpoint_every = 5;
     options.checkpoint_keep = 100;
     options.checkpoint_dir = folder.path() / "whole";
     const auto whole = train(2, options);
     REQUIRE(whole[0].outcome.has_value());
 
-    // Copy the run's checkpoint at step 5, and then the one at step 10 (in the second epoch), as if
-    // the run had been killed directly after this checkpoint.
+    // Each pass resumes from a copy of one checkpoint, as if the run had been killed after it.
     for (const char* step : {"step-00000005", "step-00000010"}) {
       CAPTURE(step);
       options.checkpoint_dir = folder.path() / (std::string("resumed-") + step);
@@ -271,10 +274,10 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
 }
 
 TEST_CASE("resuming gives the same bits as never having stopped, with every optimizer") {
-  for (const Rules* rules : kAllRules) check_resume_gives_the_same_bits(*rules);
+  for (const OptimizerCases* cases : kAllCases) check_that_each_optimizer_resumes(*cases);
 }
 
-TEST_CASE("a run resumes at another world size from its newest checkpoint") {
+TEST_CASE("a run resumes from its newest checkpoint with another number of ranks") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
@@ -297,7 +300,7 @@ TEST_CASE("a run resumes at another world size from its newest checkpoint") {
 }
 
 TEST_CASE(
-    "a run that divides its epochs among its ranks resumes at another size with the same total of "
+    "with --shard epoch, a run that resumes with another number of ranks keeps its total number of "
     "epochs") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
@@ -339,7 +342,8 @@ TEST_CASE("a finished run that is resumed reports its result again") {
   CHECK(again[1].outcome->test_accuracy == first[1].outcome->test_accuracy);
 }
 
-TEST_CASE("a folder with checkpoints is refused unless the run resumes them with the same seed") {
+TEST_CASE(
+    "a folder with checkpoints is refused unless the run resumes from them with the same seed") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.checkpoint_dir = folder.path();
@@ -432,9 +436,7 @@ TEST_CASE(
     const auto message = message_of(rank);
     CHECK_MESSAGE(has(message,
                       "rank 0 on host0: generated digits: a parameter, or the optimizer's state "
-                      "for a parameter, "
-                      "is not "
-                      "finite "),
+                      "for a parameter, is not finite "),
                   message);
   }
   CHECK(fs::exists(folder.path() / good / "manifest.json"));

@@ -21,12 +21,11 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int kRankToLose = 1;
 
-/// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
-/// device. The rank is lost at its call number `lost_at_call` of start_all_reduce(), and never if
-/// lost_at_call is 0.
-class GradientsOnDevice final : public ForwardingCommunicator {
+/// Sums in device memory, so that wait() does not wait for the device. The rank is lost at its call
+/// number `lost_at_call` of start_all_reduce(), and never if lost_at_call is 0.
+class DeviceCommunicator final : public ForwardingCommunicator {
  public:
-  GradientsOnDevice(Communicator& inner, const StandIn& stand_in, int lost_at_call)
+  DeviceCommunicator(Communicator& inner, const StandIn& stand_in, int lost_at_call)
       : ForwardingCommunicator(inner), stand_in_(stand_in), lost_at_call_(lost_at_call) {}
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
@@ -63,11 +62,11 @@ class GradientsOnDevice final : public ForwardingCommunicator {
   int calls_ = 0;
 };
 
-/// The result of a run for one epoch, whose only checkpoint is that of the last step.
+/// The result of a run that trains for one epoch and saves one checkpoint, after its last step.
 struct RcclRun {
   std::vector<std::string> errors = std::vector<std::string>(kRanks);  ///< empty: success
-  int calls = 0;  ///< the number of calls of start_all_reduce() on kRankToLose
-  std::size_t checkpoints = 0;
+  int calls = 0;                ///< the number of calls of start_all_reduce() on kRankToLose
+  std::size_t checkpoints = 0;  ///< the number of committed checkpoints
 };
 
 RcclRun train_over_rccl(const StandIn& stand_in, int lost_at_call) {
@@ -79,7 +78,7 @@ RcclRun train_over_rccl(const StandIn& stand_in, int lost_at_call) {
   RcclRun run;
   const auto train_rank = [&](Communicator& communicator) -> std::vector<std::string> {
     const bool is_rank_to_lose = communicator.rank() == kRankToLose;
-    GradientsOnDevice wrapped(communicator, stand_in, is_rank_to_lose ? lost_at_call : 0);
+    DeviceCommunicator wrapped(communicator, stand_in, is_rank_to_lose ? lost_at_call : 0);
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
     silent.is_main = false;

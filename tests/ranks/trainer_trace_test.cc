@@ -30,8 +30,9 @@ using Track = std::vector<Event>;
 
 constexpr double kRounding = 0.002;  // microseconds: begin and duration are each rounded to 1 ns
 
-/// Returns the events of a trace by rank and track. Checks that each rank's process is named after
-/// the rank and its host.
+/// Returns the tracks of a trace by rank and number: track 0 has the steps, and each other track
+/// the communication of one bucket. Checks that each rank's process is named after the rank and its
+/// host.
 std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path) {
   const auto text = read_file(path, 1U << 26U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);

@@ -29,13 +29,13 @@ struct CopyScene : Scene {
   /// confirms that lead has the exit record of a rank.
   [[nodiscard]] int sent_count(std::string_view type) const {
     int found = 0;
-    for (const auto& [rank, message] : notes.sent) found += message["type"] == type ? 1 : 0;
+    for (const auto& [rank, message] : actions.sent) found += message["type"] == type ? 1 : 0;
     return found;
   }
   /// Returns the ranks that have received a message of this type.
   [[nodiscard]] std::vector<int> receivers(std::string_view type) const {
     std::vector<int> ranks;
-    for (const auto& [rank, message] : notes.sent) {
+    for (const auto& [rank, message] : actions.sent) {
       if (message["type"] == type) ranks.push_back(rank);
     }
     return ranks;
@@ -47,18 +47,18 @@ TEST_CASE("the programs start when all ranks have joined and all nodes have thei
   scene.all_join_with(true);
   CHECK(scene.receivers("stage") == std::vector<int>{0, 2});
   CHECK(scene.sent_count("start") == 0);
-  CHECK(scene.notes.last("staging") == Json{{"nodes", 2}});
-  CHECK(scene.notes.count("joined") == 0);
+  CHECK(scene.actions.last("staging") == Json{{"nodes", 2}});
+  CHECK(scene.actions.count("joined") == 0);
   scene.attempt.on_staged(2, 3, 100, scene.now);
   scene.attempt.on_staged(2, 3, 100, scene.now);  // a repeated message counts once
   CHECK(scene.sent_count("start") == 0);
   scene.pass(seconds(2));
   scene.attempt.on_staged(0, 0, 0, scene.now);
   CHECK(scene.sent_count("start") == 4);
-  CHECK(scene.notes.last("staged") ==
+  CHECK(scene.actions.last("staged") ==
         Json{{"nodes", 2}, {"files", 3}, {"bytes", 100}, {"seconds", 2.0}});
-  CHECK(scene.notes.count("staging") == 1);
-  CHECK(scene.notes.count("joined") == 1);
+  CHECK(scene.actions.count("staging") == 1);
+  CHECK(scene.actions.count("joined") == 1);
 }
 
 TEST_CASE("data may be copied for longer than the time limit for joining") {
@@ -66,12 +66,12 @@ TEST_CASE("data may be copied for longer than the time limit for joining") {
   scene.all_join_with(true);
   scene.pass(seconds(3600));
   CHECK_FALSE(scene.attempt.is_over());
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   SUBCASE("a rank that does not join in time is still a failure") {
     CopyScene other({.join_timeout = seconds(10)});
     other.join(0, true);
     other.pass(seconds(10));
-    CHECK(other.notes.broadcast_count("end") == 1);
+    CHECK(other.actions.broadcast_count("end") == 1);
     CHECK(other.attempt.end().reason == EndReason::kJoinTimeout);
   }
 }
@@ -82,15 +82,15 @@ TEST_CASE("a node that cannot stage its data is named, and no program starts") {
   scene.attempt.on_exit(2, {kExitStaging, 0, "cannot stage /d to $TMPDIR/d: full"}, scene.now);
   scene.pass(Attempt::kCulpritWait);
   CHECK(scene.sent_count("start") == 0);
-  CHECK(scene.notes.last("rank_failed")["host"] == "n2");
-  CHECK(scene.notes.last("rank_failed")["code"] == kExitStaging);
+  CHECK(scene.actions.last("rank_failed")["host"] == "n2");
+  CHECK(scene.actions.last("rank_failed")["code"] == kExitStaging);
   // No program has started, so there are no outputs to wait for.
   CHECK(scene.sent_count("collect") == 0);
   CHECK(scene.sent_count("noted") == 1);
 }
 
 TEST_CASE("nodes wait while sbcast sends the large files, and then copy their data") {
-  struct Sender final : AttemptOutlet {
+  struct RecordingOutlet final : AttemptOutlet {
     int file_broadcasts_begun = 0;
     std::vector<Json> sent;
     void send(int, const MessageToRank& message) override { sent.push_back(json_of(message)); }
@@ -119,18 +119,18 @@ TEST_CASE("nodes wait while sbcast sends the large files, and then copy their da
 }
 
 TEST_CASE(
-    "outputs are copied from a node once all its ranks have ended, and before the attempt ends") {
+    "outputs are copied from a node after all its ranks have ended and before the attempt ends") {
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   scene.attempt.on_exit(0, {}, scene.now);
-  scene.pass(OutputBoard::kLookEvery);
+  scene.pass(OutputCopyBoard::kLookEvery);
   CHECK(scene.sent_count("collect") == 0);
   scene.attempt.on_exit(1, {}, scene.now);
-  scene.pass(OutputBoard::kLookEvery);
+  scene.pass(OutputCopyBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0});
   CHECK(scene.sent_count("noted") == 0);
   for (const int rank : {2, 3}) scene.attempt.on_exit(rank, {}, scene.now);
-  scene.pass(OutputBoard::kLookEvery);
+  scene.pass(OutputCopyBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
   scene.attempt.on_collected(0, 2, 10, scene.now);
   scene.pass(seconds(5));
@@ -138,8 +138,8 @@ TEST_CASE(
   CHECK(scene.sent_count("noted") == 0);
   scene.attempt.on_collected(2, 1, 5, scene.now);
   CHECK(scene.sent_count("noted") == 4);
-  CHECK(scene.notes.last("outputs")["files"] == 3);
-  CHECK(scene.notes.last("outputs")["bytes"] == 15);
+  CHECK(scene.actions.last("outputs")["files"] == 3);
+  CHECK(scene.actions.last("outputs")["bytes"] == 15);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);
@@ -156,14 +156,14 @@ TEST_CASE("the step is not stopped while outputs are copied, and is stopped afte
     scene.pass(seconds(1));
   }
   CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
-  CHECK(scene.notes.stop_step_calls.empty());
-  for (const auto& [rank, message] : scene.notes.sent) {
+  CHECK(scene.actions.stop_step_calls.empty());
+  for (const auto& [rank, message] : scene.actions.sent) {
     if (message["type"] == "collect") CHECK(message.contains("since_end"));
   }
   for (const int rank : {0, 2}) scene.attempt.on_collected(rank, 0, 0, scene.now);
   CHECK(scene.sent_count("noted") == 4);
   scene.pass(kStepStoppedAfter);
-  CHECK(scene.notes.stop_step_calls == std::vector<bool>{false});
+  CHECK(scene.actions.stop_step_calls == std::vector<bool>{false});
 }
 
 TEST_CASE(
@@ -207,7 +207,7 @@ TEST_CASE("a rank whose program cannot be ended does not keep the step alive") {
     scene.pass(seconds(1));
   }
   CHECK(scene.sent_count("collect") == 0);
-  CHECK(scene.notes.stop_step_calls == std::vector<bool>{false, true});
+  CHECK(scene.actions.stop_step_calls == std::vector<bool>{false, true});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Tests how an attempt handles unfit nodes, hanging ranks and nodes that fall silent.
+// Tests how an attempt handles unfit nodes, hanging ranks, nodes that fall silent, early stops and
+// rehearsals.
 
 #include <signal.h>
 
@@ -19,7 +20,7 @@ TEST_CASE(
   scene.hello(2, 6, "disk: cannot create a file in /tmp: No space left on device");
   for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
   scene.hello(4, 6, "gpu: nvidia-smi lists no GPU");
-  CHECK(scene.notes.sent.empty());  // the ranks are not started
+  CHECK(scene.actions.sent.empty());  // the ranks are not started
   for (int rank = 0; rank < 6; ++rank) scene.attempt.on_lost(rank, "", scene.now);
   scene.attempt.on_step_end(1, "", scene.now);
   CHECK(scene.attempt.end().code == 80);
@@ -31,15 +32,15 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if all nodes fail their checks in the same way, no node is to blame, and the run does not "
-    "start again") {
+    "nodes that fail their checks are bad, but if all fail in the same way, the run does not start "
+    "again") {
   const std::string reason = "gpu: nvidia-smi: No such file or directory";
   Scene scene;
   scene.hello(2, 4, reason);
-  CHECK(scene.notes.broadcast_count("end") == 0);  // so far only n2 has failed the check
+  CHECK(scene.actions.broadcast_count("end") == 0);  // so far only n2 has failed the check
   SUBCASE("all nodes fail alike") {
     scene.hello(0, 4, reason);
-    CHECK(scene.notes.printed.back() ==
+    CHECK(scene.actions.printed.back() ==
           "all 2 nodes fail the same check: " + reason +
               "; the cause is the spec or the site, not a node (health.preflight)");
     scene.hello(1, 4, reason);
@@ -55,7 +56,8 @@ TEST_CASE(
     Scene other;
     other.hello(2, 4, "run: './check.sh' ended with 3 [n2 has no /data]");
     other.hello(0, 4, "run: './check.sh' ended with 3 [n1 has no /data]");
-    CHECK(other.notes.printed.back().find("all 2 nodes fail the same check") != std::string::npos);
+    CHECK(other.actions.printed.back().find("all 2 nodes fail the same check") !=
+          std::string::npos);
   }
   SUBCASE("each node fails in its own way") {
     scene.hello(0, 4, "disk: cannot create a file in /tmp: No space left on device");
@@ -72,19 +74,19 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "while ranks try a collective before their programs start, no hang is reported, and the node "
-    "of a rank that does not reach the collective is unfit") {
+    "during the check of collectives no hang is reported, and a node is unfit if its rank does not "
+    "reach the check") {
   AttemptOptions options;
   options.hang_after = seconds(10);
   options.tries_collective = true;
   Scene scene(options);
   scene.all_join(4);
   scene.pass(seconds(50));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   SUBCASE("all ranks reach the collective, and it works") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
-    CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
+    CHECK(scene.actions.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
     // From now on, a hang can be detected. It is reported after hang_after (10 s) and the 4 s in
     // which a heartbeat may still report output.
     CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));
@@ -96,14 +98,14 @@ TEST_CASE(
     for (const int rank : {0, 1, 3}) scene.attempt.on_check_opened_device(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     unfit_nodes = {"n2"};
-    CHECK(scene.notes.printed.back() ==
+    CHECK(scene.actions.printed.back() ==
           "rank 2 on n2: n2 is not fit for the job: rank 2 did not reach the check of "
           "collectives (gloo: timed out); dlrun ends the other 3 ranks");
   }
   SUBCASE("one rank has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
     // Perhaps the other ranks have no device either.
-    CHECK(scene.notes.broadcast_count("end") == 0);
+    CHECK(scene.actions.broadcast_count("end") == 0);
     scene.pass(NodeFitness::kWaitForOthers);
     unfit_nodes = {"n2"};
   }
@@ -116,29 +118,29 @@ TEST_CASE(
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
     reason = EndReason::kPreflightFailed;
-    CHECK(scene.notes.printed.back() ==
+    CHECK(scene.actions.printed.back() ==
           "collectives do not work among the ranks, although all of them joined the check: nccl: "
           "timed out (health.preflight)");
   }
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().reason == reason);
   CHECK(scene.attempt.end().bad_nodes == unfit_nodes);
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
 }
 
 TEST_CASE(
-    "a process that is suspended (SIGSTOP) for hang_after counts as hung, and one for 3 s does "
-    "not") {
+    "a process counts as hung after it has been suspended (SIGSTOP) for hang_after, but not after "
+    "3 s") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_program_suspended(2, seconds(3), scene.now);
   scene.attempt.on_output(scene.now);
   scene.pass(seconds(5));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   scene.attempt.on_program_suspended(2, seconds(10), scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
-  CHECK(scene.notes.printed.back() ==
-        "rank 2 on n2: its process has been stopped for 10 s; dlrun ends the other 3 ranks");
+  CHECK(scene.actions.broadcast_count("end") == 1);
+  CHECK(scene.actions.printed.back() ==
+        "rank 2 on n2: its process has been suspended for 10 s; dlrun ends the other 3 ranks");
   end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kHang);
@@ -152,16 +154,16 @@ TEST_CASE("a program that reported progress and stopped reporting counts as hung
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   scene.pass(milliseconds(9'900));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   // An empty report differs from the report before it, so it counts as progress.
   scene.attempt.on_progress(0, nlohmann::ordered_json::object(), scene.now);
   scene.pass(milliseconds(9'900));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   scene.pass(milliseconds(200));
-  CHECK(scene.notes.broadcast_count("end") == 1);
-  CHECK(
-      scene.notes.printed.back() ==
-      "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
+  CHECK(scene.actions.broadcast_count("end") == 1);
+  CHECK(scene.actions.printed.back() ==
+        "the run hangs: no progress was reported for 10 s (health.hang_after); the latest report "
+        "was step 7");
   end_four_ranks(scene);
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK(scene.attempt.end().step == 7);
@@ -194,12 +196,12 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
       if (second % 3 == 0) beat({0, 1});
       scene.pass(seconds(1));
     }
-    CHECK(scene.notes.broadcast_count("end") == 0);
+    CHECK(scene.actions.broadcast_count("end") == 0);
     beat({0, 1});
     scene.pass(seconds(1));
-    CHECK(scene.notes.printed.back() ==
-          "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step "
-          "7; no message from n2 for 10 s; it counts as lost");
+    CHECK(scene.actions.printed.back() ==
+          "the run hangs: no progress was reported for 10 s (health.hang_after); the latest report "
+          "was step 7; no message from n2 for 10 s; it counts as lost");
     for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
     scene.attempt.on_step_end(137, "", scene.now);
     scene.pass(seconds(2));
@@ -207,7 +209,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
     CHECK(scene.attempt.end().reason == EndReason::kHang);
     CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2"});
-    CHECK(scene.notes.last("attempt_end")["lost_nodes"] == Json{"n2"});
+    CHECK(scene.actions.last("attempt_end")["lost_nodes"] == Json{"n2"});
     CHECK(scene.attempt.end().first_failed->rank == 2);
   }
   SUBCASE(
@@ -217,7 +219,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     scene.pass(milliseconds(4'900));
     beat({0, 1});
     scene.pass(milliseconds(100));
-    CHECK(scene.notes.broadcast_count("end") == 0);
+    CHECK(scene.actions.broadcast_count("end") == 0);
     CHECK(*scene.attempt.next_deadline() > scene.now);
     scene.pass(milliseconds(2'500));
     CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2"});
@@ -232,7 +234,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     scene.pass(seconds(9));
     if (!all_are_silent) beat({0, 1, 3});
     scene.pass(seconds(1));
-    CHECK(scene.notes.broadcast_count("end") == 1);
+    CHECK(scene.actions.broadcast_count("end") == 1);
     CHECK(scene.attempt.end().bad_nodes.empty());
     CHECK(scene.attempt.end().reason == EndReason::kHang);
     CHECK(scene.attempt.end().first_failed.has_value() == !all_are_silent);
@@ -257,18 +259,18 @@ TEST_CASE("a point of a sweep that stops early ends all ranks, and its attempt i
   Scene scene;
   scene.hello(0, 4);
   scene.attempt.on_stop_early("before the programs run", scene.now);  // has no effect
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   for (int rank = 1; rank < 4; ++rank) scene.hello(rank, 4);
   scene.attempt.on_stop_early("stopped early: the best loss at epoch 6 is 7", scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
-  CHECK(scene.notes.printed.back() == "stopped early: the best loss at epoch 6 is 7");
+  CHECK(scene.actions.broadcast_count("end") == 1);
+  CHECK(scene.actions.printed.back() == "stopped early: the best loss at epoch 6 is 7");
   end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);
   CHECK(scene.attempt.end().reason == EndReason::kStoppedEarly);
   CHECK(scene.attempt.end().cause == Cause::kNone);
   CHECK_FALSE(scene.attempt.end().first_failed.has_value());
-  CHECK(scene.notes.last("attempt_end")["reason"] == "stopped_early");
+  CHECK(scene.actions.last("attempt_end")["reason"] == "stopped_early");
 }
 
 TEST_CASE(
@@ -279,14 +281,14 @@ TEST_CASE(
   Scene scene(options);
   scene.all_join(4);
   scene.pass(seconds(119));
-  CHECK(scene.notes.count("attempt_end") == 0);
+  CHECK(scene.actions.count("attempt_end") == 0);
   CHECK(scene.attempt.next_deadline() <= scene.now + seconds(1));
   scene.pass(seconds(1));
-  CHECK(scene.notes.printed.back().find("the ranks ran for 120 s") != std::string::npos);
+  CHECK(scene.actions.printed.back().find("the ranks ran for 120 s") != std::string::npos);
   end_four_ranks(scene);
   scene.pass(seconds(1));
-  CHECK(scene.notes.last("attempt_end")["reason"] == "rehearsed");
-  CHECK(scene.notes.last("attempt_end")["code"] == 0);
+  CHECK(scene.actions.last("attempt_end")["reason"] == "rehearsed");
+  CHECK(scene.actions.last("attempt_end")["code"] == 0);
 
   Scene failing(options);
   failing.all_join(4);
@@ -294,22 +296,23 @@ TEST_CASE(
   failing.pass(seconds(130));
   end_four_ranks(failing);
   failing.pass(seconds(1));
-  CHECK(failing.notes.last("attempt_end")["reason"] == "rank_failed");
+  CHECK(failing.actions.last("attempt_end")["reason"] == "rank_failed");
 }
 
-TEST_CASE("the time of a rehearsal begins after the check of collectives, with the programs") {
+TEST_CASE(
+    "the time of a rehearsal begins when the programs start, after the check of collectives") {
   AttemptOptions options;
   options.rehearsal = seconds(10);
   options.tries_collective = true;
   Scene scene(options);
   scene.all_join(4);
   scene.pass(seconds(50));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
   scene.pass(seconds(9));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   scene.pass(seconds(1));
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   CHECK(scene.attempt.end().reason == EndReason::kRehearsed);
 }
 
@@ -317,7 +320,7 @@ TEST_CASE("without hang_after, a program that reports nothing never counts as hu
   Scene scene;
   scene.all_join(4);
   scene.pass(std::chrono::hours(1000));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
 }
 
 TEST_CASE(

@@ -14,7 +14,7 @@ namespace {
 
 /// Returns the facts of an attempt of four ranks on n1 and n2 in which rank 3 on n2 has failed.
 EndFacts facts_of_failed_rank(int code, int signal = 0) {
-  EndFacts facts{.ranks = 4, .has_any_rank = true, .job_nodes = "n[1-2]"};
+  EndFacts facts{.rank_count = 4, .has_any_rank = true, .job_nodes = "n[1-2]"};
   facts.end.code = code;
   facts.end.reason = EndReason::kRankFailed;
   facts.end.message = "rank 3 failed";
@@ -25,7 +25,7 @@ EndFacts facts_of_failed_rank(int code, int signal = 0) {
 
 /// Returns the facts of an attempt whose four ranks have ended with 0.
 EndFacts facts_without_failure() {
-  EndFacts facts{.ranks = 4, .has_any_rank = true};
+  EndFacts facts{.rank_count = 4, .has_any_rank = true};
   facts.end.reason = EndReason::kOk;
   return facts;
 }
@@ -148,7 +148,7 @@ TEST_CASE("an end without a failed rank has the cause that belongs to its reason
                                                 {EndReason::kTimeLimit, Cause::kTimeout},
                                                 {EndReason::kJoinTimeout, Cause::kFailure},
                                                 {EndReason::kLauncherLost, Cause::kFailure}}) {
-    EndFacts facts{.ranks = 4};
+    EndFacts facts{.rank_count = 4};
     facts.end.code = 1;
     facts.end.reason = reason;
     CHECK(judge(facts).end.cause == cause);
@@ -156,9 +156,9 @@ TEST_CASE("an end without a failed rank has the cause that belongs to its reason
 }
 
 TEST_CASE(
-    "nodes where the step could not be launched are bad if it was launched on another node or a "
+    "nodes where the step could not be launched are bad if it could be launched elsewhere or a "
     "rank has joined") {
-  EndFacts facts{.ranks = 4, .job_nodes = "n[1-2]"};
+  EndFacts facts{.rank_count = 4, .job_nodes = "n[1-2]"};
   facts.end.code = 77;
   facts.end.reason = EndReason::kLaunchFailed;
   facts.signs.unlaunched = {"n2"};
@@ -183,8 +183,7 @@ TEST_CASE("a container is the cause only if the failed rank has never joined") {
   CHECK(judge(facts).lines.empty());
 }
 
-TEST_CASE(
-    "a node is suspect if one of its agents is lost, and silent if none of its ranks is left") {
+TEST_CASE("a node is suspect if one of its agents is lost, and silent if all of them are") {
   auto facts = facts_of_failed_rank(128 + SIGKILL);
   facts.hosts_of_lost_ranks = {"n2", ""};
   facts.not_lost_count_of_host = {{"n1", 2}, {"n2", 1}, {"", 1}};

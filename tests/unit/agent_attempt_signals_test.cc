@@ -1,4 +1,5 @@
-// Tests how an attempt handles signals, the time limit and progress, and the cause of its end.
+// Tests how an attempt handles signals, the time limit and reports of progress, and which cause the
+// end of an attempt has.
 #include <signal.h>
 
 #include <string>
@@ -14,20 +15,20 @@ namespace {
 TEST_CASE("a TERM to lead ends all ranks, and the attempt is cancelled with code 143") {
   Scene scene;
   scene.all_join(2);
-  scene.attempt.on_own_signal(SIGTERM, scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  scene.attempt.on_lead_signal(SIGTERM, scene.now);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
   scene.attempt.on_step_end(143, "", scene.now);
   CHECK(scene.attempt.end().code == 143);
   CHECK(scene.attempt.end().is_cancelled);
   CHECK(scene.attempt.end().reason == EndReason::kSignalled);
-  CHECK(scene.notes.count("rank_failed") == 0);
+  CHECK(scene.actions.count("rank_failed") == 0);
 }
 
 TEST_CASE(
-    "the message has Slurm's reason beside the signal, and a preemption counts as a cancellation, "
-    "but a time limit does not") {
+    "the message has Slurm's reason and the signal, and a preemption is a cancellation, but a time "
+    "limit is not") {
   for (const bool reason_comes_first : {false, true}) {
     for (const auto& [reason, sentence, is_cancelled] :
          {std::tuple{"TIME LIMIT",
@@ -69,12 +70,12 @@ TEST_CASE(
     CAPTURE(forwards_usr1);
     Scene scene({.forwards_usr1 = forwards_usr1});
     scene.all_join(2);
-    scene.attempt.on_own_signal(SIGUSR1, scene.now);
-    scene.attempt.on_own_signal(SIGUSR1, scene.now);
+    scene.attempt.on_lead_signal(SIGUSR1, scene.now);
+    scene.attempt.on_lead_signal(SIGUSR1, scene.now);
     scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
-    CHECK(scene.notes.last("signal")["word"] == (forwards_usr1 ? "checkpoint" : "none"));
-    CHECK(scene.notes.broadcast_count("word") == (forwards_usr1 ? 1 : 0));
-    CHECK(scene.notes.broadcast_count("end") == 0);
+    CHECK(scene.actions.last("signal")["word"] == (forwards_usr1 ? "checkpoint" : "none"));
+    CHECK(scene.actions.broadcast_count("word") == (forwards_usr1 ? 1 : 0));
+    CHECK(scene.actions.broadcast_count("end") == 0);
   }
 }
 
@@ -85,53 +86,53 @@ TEST_CASE("a long checkpoint after a USR1 is no hang, whether lead or a rank got
     scene.all_join(2);
     scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
     if (reaches_lead) {
-      scene.attempt.on_own_signal(SIGUSR1, scene.now);
+      scene.attempt.on_lead_signal(SIGUSR1, scene.now);
     } else {
       scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
     }
     scene.pass(seconds(60));
-    CHECK(scene.notes.broadcast_count("end") == 0);
+    CHECK(scene.actions.broadcast_count("end") == 0);
   }
 }
 
 TEST_CASE(
-    "a TERM that only ranks receive starts a preemption's grace time if signal_before is set, else "
+    "a TERM that only ranks receive starts a preemption's grace time if forwards_usr1 is set, else "
     "ends the run") {
-  SUBCASE("with signal_before") {
+  SUBCASE("with forwards_usr1") {
     AttemptOptions options;
     options.forwards_usr1 = true;
     Scene scene(options);
     scene.all_join(2);
     scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
     scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
-    CHECK(scene.notes.broadcast_count("word") == 1);
-    CHECK(scene.notes.broadcast_count("end") == 0);
-    CHECK(scene.notes.count("signal") == 1);  // one event, not one for each rank
+    CHECK(scene.actions.broadcast_count("word") == 1);
+    CHECK(scene.actions.broadcast_count("end") == 0);
+    CHECK(scene.actions.count("signal") == 1);  // one event, not one for each rank
   }
-  SUBCASE("without signal_before") {
+  SUBCASE("without forwards_usr1") {
     Scene scene;
     scene.all_join(2);
     scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
-    CHECK(scene.notes.broadcast_count("end") == 1);
+    CHECK(scene.actions.broadcast_count("end") == 1);
     CHECK(scene.attempt.end().code == 143);
   }
 }
 
 TEST_CASE(
-    "nested and unknown fields of a progress report are not recorded, and a report without other "
-    "fields adds no event") {
+    "nested and unknown fields of a progress report are dropped, and a report without other fields "
+    "adds no event") {
   Scene scene;
   scene.all_join(4);
   Json nested = Json::array();
   for (int i = 0; i < 60; ++i) nested = Json::array({nested});
   scene.attempt.on_progress(
       0, {{"step", 7}, {"nested", nested}, {"long", std::string(60'000, 'x')}}, scene.now);
-  CHECK(scene.notes.last("progress") == Json({{"step", 7}}));
+  CHECK(scene.actions.last("progress") == Json({{"step", 7}}));
   scene.pass(seconds(2));
-  const int before = scene.notes.count("progress");
+  const int before = scene.actions.count("progress");
   scene.attempt.on_progress(0, {{"nested", nested}}, scene.now);
   scene.pass(seconds(2));
-  CHECK(scene.notes.count("progress") == before);
+  CHECK(scene.actions.count("progress") == before);
 }
 
 TEST_CASE(
@@ -141,16 +142,16 @@ TEST_CASE(
   scene.all_join(4);
   scene.attempt.on_progress(
       0, {{"final", true}, {"test_accuracy", 0.5}, {"notes", Json::array({1})}}, scene.now);
-  CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}}));
+  CHECK(scene.actions.last("result") == Json({{"test_accuracy", 0.5}}));
   for (int i = 0; i < 100; ++i)
     scene.attempt.on_progress(0, {{"final", true}, {"test_loss", i}}, scene.now);
-  CHECK(scene.notes.count("result") == 1);
+  CHECK(scene.actions.count("result") == 1);
   scene.pass(seconds(1));
-  CHECK(scene.notes.count("result") == 2);
-  CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}, {"test_loss", 99}}));
+  CHECK(scene.actions.count("result") == 2);
+  CHECK(scene.actions.last("result") == Json({{"test_accuracy", 0.5}, {"test_loss", 99}}));
   scene.attempt.on_progress(0, {{"final", true}, {"test_loss", 99}}, scene.now);
   scene.pass(seconds(2));
-  CHECK(scene.notes.count("result") == 2);  // no new result
+  CHECK(scene.actions.count("result") == 2);  // no new result
 }
 
 TEST_CASE(
@@ -163,15 +164,15 @@ TEST_CASE(
     scene.attempt.on_progress(1, {{"step", -1}}, scene.now);
     scene.pass(milliseconds(25));
   }
-  const int recorded = scene.notes.count("progress");
+  const int recorded = scene.actions.count("progress");
   CHECK(recorded >= 2);
   CHECK(recorded <= 4);
-  CHECK_FALSE(scene.notes.last("progress").contains("op"));
+  CHECK_FALSE(scene.actions.last("progress").contains("op"));
   scene.attempt.on_progress(0, {{"final", true}, {"test_accuracy", 0.98}}, scene.now);
-  CHECK(scene.notes.last("result") == Json{{"test_accuracy", 0.98}});
+  CHECK(scene.actions.last("result") == Json{{"test_accuracy", 0.98}});
 }
 
-TEST_CASE("a superseded attempt ends with the code of give_up()") {
+TEST_CASE("a superseded attempt ends with the exit code that give_up() got") {
   Scene scene;
   scene.all_join(2);
   scene.attempt.give_up(75, "superseded", scene.now);
@@ -182,31 +183,31 @@ TEST_CASE("a superseded attempt ends with the code of give_up()") {
 }
 
 TEST_CASE(
-    "after the warning of the time limit, an attempt ends as a timeout when a checkpoint is saved, "
-    "the time is used up or the program exits") {
+    "after the time limit's warning, an attempt ends as a timeout at a checkpoint, at the limit or "
+    "at an exit") {
   AttemptOptions options;
   options.forwards_usr1 = true;
   options.retries_timeout = true;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"checkpoint", 3}}, scene.now);  // a regular checkpoint
-  CHECK(scene.notes.broadcast_count("end") == 0);
-  scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  CHECK(scene.actions.broadcast_count("end") == 0);
+  scene.attempt.on_lead_signal(SIGUSR1, scene.now);
   scene.attempt.on_limit_near();
   scene.attempt.end_before_limit(seconds(40), scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   SUBCASE("a checkpoint is saved") {
     scene.attempt.on_progress(0, {{"checkpoint", 5}}, scene.now);
   }
   SUBCASE("the time left is used up") {
     scene.pass(seconds(39));
-    CHECK(scene.notes.broadcast_count("end") == 0);
+    CHECK(scene.actions.broadcast_count("end") == 0);
     scene.pass(seconds(1));
   }
   SUBCASE("the program exits by itself") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {3, 0, {}}, scene.now);
   }
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kTimeout);
@@ -249,7 +250,7 @@ TEST_CASE(
   const bool mentions_warning = is_timeout || !options.retries_timeout;
   Scene scene(options);
   scene.all_join(4);
-  scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  scene.attempt.on_lead_signal(SIGUSR1, scene.now);
   if (is_warned) scene.attempt.on_limit_near();
   scene.attempt.on_progress(0, last_report, scene.now);
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
@@ -302,31 +303,31 @@ TEST_CASE(
   }
   SUBCASE("Slurm preempts the job") {
     scene.attempt.on_cancel_reason("PREEMPTION");
-    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    scene.attempt.on_lead_signal(SIGTERM, scene.now);
     expected = Cause::kPreemption;
   }
   SUBCASE("a person requeues the job") {
     scene.attempt.on_cancel_reason("JOB REQUEUE");
-    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    scene.attempt.on_lead_signal(SIGTERM, scene.now);
     expected = Cause::kRequeue;
   }
   SUBCASE("a node of the job failed") {
     scene.attempt.on_cancel_reason("NODE FAILURE on n2");
-    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    scene.attempt.on_lead_signal(SIGTERM, scene.now);
     expected = Cause::kNodeFailure;
   }
   SUBCASE("Slurm lost a node and lets the job run") {
     scene.attempt.on_node_failure("n2", scene.now);
-    CHECK(scene.notes.broadcast_count("end") == 1);
+    CHECK(scene.actions.broadcast_count("end") == 1);
     expected = Cause::kNodeFailure;
   }
   SUBCASE("Slurm lost a node, and ends the job to queue it again") {
     scene.attempt.on_node_failure("n2", scene.now);
-    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    scene.attempt.on_lead_signal(SIGTERM, scene.now);
     expected = Cause::kNodeFailure;
   }
   SUBCASE("the job is cancelled") {
-    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    scene.attempt.on_lead_signal(SIGTERM, scene.now);
     expected = Cause::kNone;
   }
   SUBCASE("another attempt supersedes this one") {

@@ -16,7 +16,7 @@ AttemptOptions two_node_options() {
 
 TEST_CASE(
     "if the step cannot be launched on one node, that node is the cause, not the ranks that srun "
-    "ends on other nodes") {
+    "ends elsewhere") {
   Scene scene(two_node_options());
   scene.hello(0, 4);
   scene.hello(1, 4);
@@ -89,10 +89,10 @@ TEST_CASE(
   REQUIRE(scene.attempt.is_over());
   CHECK_FALSE(scene.attempt.step_is_over());
   CHECK(scene.attempt.end().reason == EndReason::kOk);
-  CHECK(scene.notes.count("attempt_end") == 1);
-  CHECK(scene.notes.stop_step_calls.empty());
-  scene.attempt.on_own_signal(SIGTERM, scene.now);
-  CHECK(scene.notes.count("signal") == 0);
+  CHECK(scene.actions.count("attempt_end") == 1);
+  CHECK(scene.actions.stop_step_calls.empty());
+  scene.attempt.on_lead_signal(SIGTERM, scene.now);
+  CHECK(scene.actions.count("signal") == 0);
   scene.attempt.on_step_end(0, "", scene.now);
   CHECK(scene.attempt.step_is_over());
 }
@@ -121,17 +121,6 @@ TEST_CASE(
       requeues_preempted(config("23.11.9", "partition_prio", "REQUEUE"), requeuing_partition));
   CHECK_FALSE(requeues_preempted(config("22.05.8", "qos", "REQUEUE"), requeuing_partition));
   CHECK_FALSE(requeues_preempted("", requeuing_partition));
-}
-
-TEST_CASE("the start message asks ranks to mark their standard error only if marks_stderr is set") {
-  for (const bool marks_stderr : {false, true}) {
-    AttemptOptions options;
-    options.marks_stderr = marks_stderr;
-    Scene scene(options);
-    scene.all_join(2);
-    REQUIRE(scene.notes.sent.size() == 2);
-    CHECK(scene.notes.sent[0].second["marked"] == marks_stderr);
-  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Tests an autopsy: the data that it reads, how it groups ranks, and when a hung attempt ends.
+// Tests an autopsy, which collects the stacks of the ranks of a hung attempt: the data that it
+// reads, how it groups ranks, and when the attempt ends.
 
 #include <poll.h>
 #include <signal.h>
@@ -32,8 +33,8 @@ using Frames = std::vector<std::string>;
 const Frames kReduceFrames{"all_reduce (distributed_c10d.py:2050)", "step (train.py:40)"};
 const Frames kWaitFrames{"acquire (threading.py:320)", "load (train.py:12)"};
 
-/// Returns an attempt that hangs: rank 0 has reported progress once, and all agents still send
-/// heartbeats.
+/// Returns a scene whose attempt hangs: rank 0 has reported progress once, and all agents still
+/// send heartbeats.
 Scene hung_scene(int ranks = 4) {
   Scene scene({.hang_after = seconds(10), .makes_autopsy = true});
   scene.all_join(ranks);
@@ -53,7 +54,7 @@ class RunningProgram {
     std::vector<char*> arguments;
     for (auto& argument : argv) arguments.push_back(argument.data());
     arguments.push_back(nullptr);
-    // gdb is no parent of this process, so the kernel may demand the permission (ptrace_scope 1).
+    // With ptrace_scope 1, gdb needs this permission, because gdb is no parent of this process.
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     ::execvp(arguments[0], arguments.data());
     ::_exit(127);
@@ -92,16 +93,16 @@ Env env_with_gdb_of_a_cluster(const std::filesystem::path& folder) {
 }  // namespace
 
 TEST_CASE(
-    "a hung attempt ends when all agents have reported the stacks of their programs, and names the "
-    "rank whose stack differs") {
+    "a hung attempt ends when all agents have reported their stacks, and names the rank whose "
+    "stack differs") {
   Scene scene = hung_scene();
-  CHECK(scene.notes.broadcast_count("autopsy") == 1);
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("autopsy") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   scene.attempt.on_autopsy(2, kWaitFrames, scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
-  const auto event = scene.notes.last("autopsy");
+  CHECK(scene.actions.broadcast_count("end") == 1);
+  const auto event = scene.actions.last("autopsy");
   CHECK(event["odd"] == 1);  // the number of ranks in the first group, which differs
   REQUIRE(event["groups"].size() == 2);
   CHECK(event["groups"][0] ==
@@ -117,13 +118,14 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE("if the other ranks have several stacks, the message names the stack of the most ranks") {
+TEST_CASE(
+    "if the other ranks have several stacks, the message names the stack of their largest group") {
   Scene scene = hung_scene(6);
   scene.attempt.on_autopsy(2, kWaitFrames, scene.now);
   for (const int rank : {0, 1})
     scene.attempt.on_autopsy(rank, Frames{"save (train.py:9)"}, scene.now);
   for (const int rank : {3, 4, 5}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
-  CHECK(scene.notes.last("autopsy")["groups"].size() == 3);
+  CHECK(scene.actions.last("autopsy")["groups"].size() == 3);
   CHECK(scene.attempt.end().message.find("is at acquire (threading.py:320), the largest group of "
                                          "the others at all_reduce") != std::string::npos);
 }
@@ -132,7 +134,7 @@ TEST_CASE(
     "a rank that dies while stacks are collected, and a later TERM, do not change the verdict of a "
     "hang") {
   Scene scene = hung_scene();
-  REQUIRE(scene.notes.broadcast_count("autopsy") == 1);
+  REQUIRE(scene.actions.broadcast_count("autopsy") == 1);
   scene.attempt.on_exit(0, {134, SIGABRT, "", true}, scene.now);
   scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
   for (const int rank : {1, 2, 3}) scene.attempt.on_autopsy(rank, kWaitFrames, scene.now);
@@ -142,17 +144,17 @@ TEST_CASE(
   CHECK(scene.attempt.end().reason == EndReason::kHang);
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK_FALSE(scene.attempt.end().is_cancelled);
-  CHECK(scene.notes.count("rank_failed") == 0);
+  CHECK(scene.actions.count("rank_failed") == 0);
 }
 
 TEST_CASE("the wait for agents that do not answer is bounded") {
   Scene scene = hung_scene();
   scene.attempt.on_autopsy(0, kReduceFrames, scene.now);
   scene.pass(AutopsyBoard::kLimit - seconds(1));
-  CHECK(scene.notes.broadcast_count("end") == 0);
+  CHECK(scene.actions.broadcast_count("end") == 0);
   scene.pass(seconds(1));
-  CHECK(scene.notes.broadcast_count("end") == 1);
-  CHECK(scene.notes.last("autopsy")["groups"].size() == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
+  CHECK(scene.actions.last("autopsy")["groups"].size() == 1);
 }
 
 TEST_CASE(
@@ -161,14 +163,14 @@ TEST_CASE(
   for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
   scene.attempt.on_exit(2, {128 + SIGKILL, SIGKILL, {}}, scene.now);
   scene.pass(seconds(1));
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   CHECK(scene.attempt.end().reason == EndReason::kHang);
 }
 
 TEST_CASE("a cancellation during an autopsy ends the attempt without a wait for the agents") {
   Scene scene = hung_scene();
-  scene.attempt.on_own_signal(SIGTERM, scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  scene.attempt.on_lead_signal(SIGTERM, scene.now);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   CHECK(scene.attempt.end().is_cancelled);
 }
 
@@ -226,7 +228,7 @@ TEST_CASE("if gdb is missing, the text says whether py-spy is missing, too, or s
         "no stacks: py-spy shows none of this process, and gdb is not in PATH here\n");
 }
 
-TEST_CASE("without libc's debug information, too, gdb shows Python's frames and harms no program") {
+TEST_CASE("even without libc's debug information, gdb shows Python's frames and harms no program") {
   const TemporaryDirectory folder;
   const Env env = env_with_gdb_of_a_cluster(folder.path());
   const auto ready = folder.path() / "ready";
@@ -245,7 +247,7 @@ TEST_CASE("without libc's debug information, too, gdb shows Python's frames and 
     std::this_thread::sleep_for(milliseconds(10));
   }
   REQUIRE(std::filesystem::exists(ready));
-  for (int attempt = 0; attempt < 2; ++attempt) {  // the first dump changes nothing for the second
+  for (int pass = 0; pass < 2; ++pass) {  // the first dump changes nothing for the second
     const auto dump = dump_stacks(program.pid(), env, folder.path() / "scratch", seconds(20));
     CHECK(dump.frames == Frames{"load_next_batch (train.py:6)", "<module> (train.py:7)"});
     std::this_thread::sleep_for(milliseconds(100));
@@ -253,8 +255,7 @@ TEST_CASE("without libc's debug information, too, gdb shows Python's frames and 
   }
 }
 
-TEST_CASE(
-    "gdb calls nothing in a program that is named python but has no function for its stacks") {
+TEST_CASE("gdb calls nothing in a program that is named python3 but is not Python") {
   const TemporaryDirectory folder;
   const Env env = env_with_gdb_of_a_cluster(folder.path());
   const auto python = folder.path() / "python3";
@@ -279,8 +280,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a process of one thread is described by its thread's state and its memory, and one that does "
-    "not exist has no threads") {
+    "a process of one thread is described by its thread's state and memory, and a missing process "
+    "has no threads") {
   const pid_t child = ::fork();
   if (child == 0) {
     for (;;) ::pause();
@@ -314,7 +315,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "writing to the pipe of torch's flight recorder makes it write its dump, which is copied into "
+    "torch's flight recorder writes its dump when asked over its pipe, and the dump is copied into "
     "the run") {
   const TemporaryDirectory folder;
   const auto pipe_prefix = (folder / "pipe-").string();
@@ -344,8 +345,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NCCL's RAS service on this node is queried, and a query to a port that does not answer ends "
-    "soon after its limit") {
+    "NCCL's RAS service on this node is queried, and a query that gets no answer ends soon after "
+    "its limit") {
   const auto listener = listen_on_free_port(true);
   REQUIRE(listener);
   std::string question;

@@ -1,5 +1,5 @@
 // Tests the file that a separate thread writes: full disks, a full queue, and the renewal of a
-// file that has become too large.
+// file (a file that is too large is replaced by a smaller one).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -53,8 +53,8 @@ class FullDisk {
 };
 
 TEST_CASE(
-    "on a full disk a durable line waits for room, a line that is not durable is lost, and no line "
-    "is written in part") {
+    "on a full disk a durable line waits for room, any other line is lost, and no line is written "
+    "in part") {
   const TemporaryDirectory folder;
   const auto path = (folder / "events").string();
   auto file = BackgroundFile::open(path, 1U << 20U);
@@ -71,7 +71,7 @@ TEST_CASE(
   CHECK(read_file(path, 4096).value() == kept);
 }
 
-TEST_CASE("if the reader does not read, the full queue refuses new lines and keeps the old ones") {
+TEST_CASE("if nobody reads the pipe, the full queue refuses new lines and keeps the old ones") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
@@ -182,8 +182,7 @@ TEST_CASE("once a file has been renewed after a failed try, its original limit a
     REQUIRE((*file)->push(std::string(bytes, 'x')));
     REQUIRE((*file)->drain(milliseconds(5000)));
   };
-  write(
-      150);  // the renewal fails; the next one comes an eighth of the limit later, beyond 162 bytes
+  write(150);  // the renewal fails; the next one comes beyond 162 bytes: 150 and an eighth of 100
   CHECK(calls == 1);
   write(10);
   CHECK(calls == 1);
@@ -194,7 +193,8 @@ TEST_CASE("once a file has been renewed after a failed try, its original limit a
 }
 
 TEST_CASE(
-    "a file that does not become smaller is renewed again before it reaches twice its limit") {
+    "if a renewal does not make the file smaller, another follows before the file reaches twice "
+    "its limit") {
   for (const bool fails : {true, false}) {
     CAPTURE(fails);
     const TemporaryDirectory folder;

@@ -91,12 +91,12 @@ std::string long_record() {
   return text;
 }
 
-/// Returns the lines of events of class kEssential. Leaves out the results with 0.5, which are
+/// Returns the lines of events of importance kEssential. Leaves out the results with 0.5, which are
 /// not the last results of their attempts.
 std::vector<std::string> essential_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (const auto line : split(text, '\n')) {
-    if (line.empty() || class_of(kind_of_line(line)) != EventClass::kEssential) continue;
+    if (line.empty() || importance_of(kind_of_line(line)) != EventImportance::kEssential) continue;
     if (kind_of_line(line) == "result" && line.find("0.5") != std::string_view::npos) continue;
     lines.emplace_back(line);
   }
@@ -150,15 +150,15 @@ TEST_CASE("a compacted record keeps the result and the furthest progress of each
   }
   REQUIRE(write_file_atomic(path, text).has_value());
   REQUIRE(compact_events(path).has_value());
-  int results = 0;
-  int furthest = 0;
+  int result_count = 0;
+  int furthest_count = 0;
   const auto after = content(path);
   for (const auto line : split(after, '\n')) {
-    results += kind_of_line(line) == "result" ? 1 : 0;
-    furthest += line.find("\"step\":1000000,") != std::string_view::npos ? 1 : 0;
+    result_count += kind_of_line(line) == "result" ? 1 : 0;
+    furthest_count += line.find("\"step\":1000000,") != std::string_view::npos ? 1 : 0;
   }
-  CHECK(results == 2);
-  CHECK(furthest == 2);
+  CHECK(result_count == 2);
+  CHECK(furthest_count == 2);
 }
 
 TEST_CASE("a retry decides the same from a compacted record as from the whole record") {
@@ -205,7 +205,7 @@ TEST_CASE(
   CHECK_FALSE(compact_events(path).has_value());
   CHECK(content(path) == before);
   REQUIRE(::rmdir((run / ".events.jsonl.compacting").c_str()) == 0);
-  // The next compaction replaces the temporary file that a killed one left behind.
+  // The next compaction replaces the temporary file of a killed compaction.
   REQUIRE(write_file_atomic(run / ".events.jsonl.compacting", "half").has_value());
   CHECK(compact_events(path).has_value());
   CHECK_FALSE(fs::exists(run / ".events.jsonl.compacting"));

@@ -45,17 +45,16 @@ const AttemptEnd kGoodEnd = component_end(0, EndReason::kOk);
 const AttemptEnd kBadEnd = component_end(7, EndReason::kRankFailed, Cause::kFailure);
 const AttemptEnd kStoppedEnd = component_end(0, EndReason::kStopped);
 
-/// Takes the orders that are due now. Returns them as text, such as "start trainer".
-std::vector<std::string> take_orders(ComponentCourse& course,
-                                     const std::vector<ComponentOptions>& components) {
-  std::vector<std::string> words;
-  for (const auto& order : course.take_orders()) {
-    words.push_back((order.kind == Kind::kStart ? "start " : "stop ") + components[order.at].name);
-  }
-  return words;
-}
-
 using Orders = std::vector<std::string>;
+
+/// Takes the orders from `course` and returns them as text, such as "start trainer".
+Orders take_orders(ComponentCourse& course, const std::vector<ComponentOptions>& components) {
+  Orders texts;
+  for (const auto& order : course.take_orders()) {
+    texts.push_back((order.kind == Kind::kStart ? "start " : "stop ") + components[order.at].name);
+  }
+  return texts;
+}
 
 /// Starts all three components, and makes the server ready.
 void start_all(ComponentCourse& course, const std::vector<ComponentOptions>& components) {
@@ -149,8 +148,8 @@ TEST_CASE("a service that ends by itself fails the job, even with code 0") {
 }
 
 TEST_CASE(
-    "a service with restarts left starts again without the other components, and a failure after "
-    "its last restart ends the job") {
+    "a service with restarts left starts again alone, and a failure after its last restart ends "
+    "the job") {
   const auto components = three_components(1);
   ComponentCourse course(components);
   start_all(course, components);
@@ -172,12 +171,12 @@ TEST_CASE("after a signal to the job, a service that is about to start again doe
   ComponentCourse course(components);
   CHECK(take_orders(course, components) == Orders{"start server"});
   CHECK(course.starts_again_after(kServer, kGoodEnd));
-  SUBCASE("its srun has not ended yet") {
+  SUBCASE("the srun of the service has not ended yet") {
     course.on_signal(SIGTERM);
     CHECK_FALSE(course.starts_again_after(kServer, kGoodEnd));
     course.on_over(kServer, kGoodEnd);
   }
-  SUBCASE("it is over") {
+  SUBCASE("the service is over") {
     course.on_over(kServer, kBadEnd);
     REQUIRE(course.state(kServer) == ComponentState::kRestarting);
     course.on_signal(SIGTERM);
@@ -233,7 +232,7 @@ TEST_CASE(
   CHECK(end.message == "ended by SIGTERM");
 }
 
-TEST_CASE("the only component that a signal reached is named") {
+TEST_CASE("if a signal reached only one component, the message names this component") {
   const auto components = three_components();
   ComponentCourse course(components);
   start_all(course, components);
@@ -246,8 +245,8 @@ TEST_CASE("the only component that a signal reached is named") {
 }
 
 TEST_CASE(
-    "a service does not start again after a signal, a takeover of the run by a later attempt, the "
-    "loss of a node, a bad image, or a failed check of the nodes") {
+    "a service does not start again after a signal, a takeover, a lost node, a bad image or failed "
+    "node checks") {
   const auto components = three_components(5);
   ComponentCourse course(components);
   start_all(course, components);
@@ -297,7 +296,8 @@ TEST_CASE("components that still wait never start once the job ends") {
   CHECK(course.is_over());
 }
 
-TEST_CASE("the loss of another component's node is the cause of a failure") {
+TEST_CASE(
+    "the failure of a component counts as a node failure if another component has lost a node") {
   const auto components = three_components();
   ComponentCourse course(components);
   start_all(course, components);

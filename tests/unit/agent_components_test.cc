@@ -31,15 +31,15 @@ TEST_CASE("a stopped component ends with 0 and the reason `stopped`, whatever it
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.stop("not needed any more", scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);
   CHECK(scene.attempt.end().reason == EndReason::kStopped);
   CHECK_FALSE(scene.attempt.end().is_cancelled);
-  CHECK(scene.notes.count("attempt_end") == 0);
-  CHECK(scene.notes.last("component_end")["reason"] == "stopped");
-  CHECK(scene.notes.count("rank_failed") == 0);
+  CHECK(scene.actions.count("attempt_end") == 0);
+  CHECK(scene.actions.last("component_end")["reason"] == "stopped");
+  CHECK(scene.actions.count("rank_failed") == 0);
 }
 
 TEST_CASE("a component that is not ready in time fails with a separate exit code") {
@@ -64,12 +64,12 @@ TEST_CASE(
   scene.all_join(4);
   for (const int signal : {SIGUSR1, SIGTERM}) {
     scene.attempt.on_rank_signal(1, signal, scene.now);
-    REQUIRE_FALSE(scene.notes.sent.empty());
-    CHECK(scene.notes.sent.back().second["word"] == "none");
+    REQUIRE_FALSE(scene.actions.sent.empty());
+    CHECK(scene.actions.sent.back().second["word"] == "none");
     CHECK(scene.attempt.is_warned() == (signal == SIGTERM));
   }
-  scene.attempt.on_own_signal(SIGUSR1, scene.now);
-  CHECK(scene.notes.broadcasts.empty());
+  scene.attempt.on_lead_signal(SIGUSR1, scene.now);
+  CHECK(scene.actions.broadcasts.empty());
   CHECK(scene.attempt.goes_on());
 }
 
@@ -86,11 +86,11 @@ TEST_CASE("a service that reports nothing for an hour does not count as hung") {
 TEST_CASE("the address, port and nodes of a component are known once all its ranks have joined") {
   Scene scene;
   scene.hello(0, 4);
-  CHECK_FALSE(scene.attempt.place());
+  CHECK_FALSE(scene.attempt.address());
   for (const int rank : {3, 1, 2}) scene.hello(rank, 4);
-  const auto place = scene.attempt.place();
-  REQUIRE(place);
-  CHECK(*place == ComponentPlace{"", "10.0.0.1", 29500, {"n1", "n2"}});
+  const auto address = scene.attempt.address();
+  REQUIRE(address);
+  CHECK(*address == ComponentAddress{"", "10.0.0.1", 29500, {"n1", "n2"}});
 }
 
 TEST_CASE("a rank with the secret of one component cannot claim to belong to another component") {
@@ -199,7 +199,7 @@ TEST_CASE("lead parses the components, each with its options, its step and its p
   const auto& trainer = lead.components[1];
   CHECK(trainer.role == ComponentRole::kMain);
   CHECK(trainer.after == std::vector<std::string>{"server"});
-  CHECK(trainer.ranks == 4);
+  CHECK(trainer.rank_count == 4);
   CHECK(trainer.node_checks == "gpu");
   CHECK(trainer.srun_arguments.back() == "x");
 }
@@ -211,8 +211,8 @@ TEST_CASE("+++ in the command of a job with one program is an argument like any 
   CHECK(std::get<LeadOptions>(*parsed).command.size() == 5);
 }
 
-/// Parses kLeadArguments with the first argument that equals `old` replaced. Returns the message of
-/// the error, or an empty text.
+/// Replaces the first argument of kLeadArguments that equals `old`, and parses the result. Returns
+/// the message of the error, or an empty text.
 std::string error_with(const std::string& old, const std::vector<std::string>& replacement) {
   auto words = kLeadArguments;
   const auto at = std::find(words.begin(), words.end(), old);
@@ -265,8 +265,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the step of a component has the component's name, and its nodes or its part of a "
-    "heterogeneous job, and a job with too few nodes is an error") {
+    "srun gets the component's name and its nodes or heterogeneous group, and a job with too few "
+    "nodes is an error") {
   const auto parsed = parse_arguments(kLeadArguments);
   REQUIRE(parsed);
   const auto& components = std::get<LeadOptions>(*parsed).components;
@@ -299,7 +299,9 @@ TEST_CASE("the nodes of a heterogeneous job are those of all its parts") {
   CHECK(nodes_of_job(env) == "n1,n[2-3]");
 }
 
-TEST_CASE("a component's step inherits no option of the batch step, and knows its name and port") {
+TEST_CASE(
+    "a component's step inherits no option of the batch step, and gets the component's name and "
+    "port") {
   const auto parsed = parse_arguments(kLeadArguments);
   REQUIRE(parsed);
   const auto& components = std::get<LeadOptions>(*parsed).components;
@@ -335,11 +337,11 @@ TEST_CASE(
   fields.port = 4711;
   fields.component = "server";
   fields.components = {{"gpu-server", "10.0.0.1", 4711, {"n1", "n2"}}, {"bad name", "x", 1, {}}};
-  Env own;
-  own.set("DLRUN_HIDES_GPUS", "1");
-  own.set("DLRUN_HELD_PORT", "4711");
-  own.set("DLRUN_COMPONENT_OLD_ADDR", "of an outer job");
-  const auto env = program_env(own, options, fields);
+  Env agent_env;
+  agent_env.set("DLRUN_HIDES_GPUS", "1");
+  agent_env.set("DLRUN_HELD_PORT", "4711");
+  agent_env.set("DLRUN_COMPONENT_OLD_ADDR", "of an outer job");
+  const auto env = program_env(agent_env, options, fields);
   REQUIRE(env);
   CHECK(env->get_or("DLRUN_COMPONENT", "") == "server");
   CHECK(env->get_or("DLRUN_COMPONENT_GPU_SERVER_ADDR", "") == "10.0.0.1:4711");

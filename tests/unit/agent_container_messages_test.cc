@@ -111,19 +111,19 @@ TEST_CASE(
   CHECK(end.message ==
         "the container on n1 could not be started: failed to create container filesystem for "
         "image: /a/bad.sqsh: Invalid image format: /a/bad.sqsh");
-  CHECK(scene.notes.last("attempt_end")["cause"] == "image");
+  CHECK(scene.actions.last("attempt_end")["cause"] == "image");
   const RetryOptions options{.max = 3, .on = {Cause::kFailure}};
   CHECK(decide_retry(options, {}, end.cause).why == "the container would fail again");
   CHECK_FALSE(decide_retry(options, {}, Cause::kContainer).grants_restart);
 }
 
-TEST_CASE("a message about a container is not the cause if a rank that has joined fails after it") {
+TEST_CASE("a message about a container is not the cause if a rank that has joined fails later") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_unmarked_line("[ERROR] a program's own word");
   scene.attempt.on_exit(1, {3, 0, {}}, scene.now);
   scene.pass(Attempt::kCulpritWait);
-  CHECK(scene.notes.printed.back().starts_with("rank 1 on n1 exited with code 3"));
+  CHECK(scene.actions.printed.back().starts_with("rank 1 on n1 exited with code 3"));
   end_four_ranks(scene);
   CHECK(scene.attempt.end().cause == Cause::kFailure);
 }
@@ -135,7 +135,7 @@ TEST_CASE("a container that cannot be saved causes a warning with the reason") {
       "slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /none/a.sqsh");
   scene.attempt.on_unmarked_line(
       "slurmstepd-n1: error: pyxis: failed to export container pyxis_1.0 to /none/a.sqsh");
-  CHECK(scene.notes.last("warning")["message"] ==
+  CHECK(scene.actions.last("warning")["message"] ==
         "failed to export container pyxis_1.0 to /none/a.sqsh: No such file or directory: "
         "/none/a.sqsh");
 }

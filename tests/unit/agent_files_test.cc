@@ -22,6 +22,7 @@
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/run_claim.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun::agent {
 namespace {
@@ -29,12 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("dlrun-agent-test-" + random_hex(6));
-  Folder() { fs::create_directory(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 std::string content(const fs::path& path) {
   return read_file(path, 1U << 20U).value_or(std::string("(unreadable)"));
@@ -48,11 +43,11 @@ mode_t mode_of(const fs::path& path) {
 const JobIdentity kJob{"alps", "42", "feed"};
 
 TEST_CASE("every event except progress is logged, with secrets in the command line masked") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   std::string text;
   open_log_to("lead", LogLevel::kInfo, {}, [&](const std::string& line) { text += line; });
   {
-    auto events = EventLog::open(folder.path / "events.jsonl");
+    auto events = EventLog::open(folder / "events.jsonl");
     REQUIRE(events);
     const std::vector<std::string> argv{"srun", "rank", "--env", "A=hunter2", "--", "train"};
     events->record(events::Started{.ranks = 2, .argv = argv});
@@ -71,19 +66,19 @@ TEST_CASE("every event except progress is logged, with secrets in the command li
 }
 
 TEST_CASE("lead logs into a private file in its run, and only if DLRUN_LOG is set") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   Env env;
   {
-    const AgentLog off(env, folder.path, "lead", "lead.log");
+    const AgentLog off(env, folder.path(), "lead", "lead.log");
     CHECK_FALSE(is_logged(LogLevel::kInfo));
   }
   env.set("DLRUN_LOG", "info");
   for (const char* line : {"first", "second"}) {
-    const AgentLog log(env, folder.path, "lead", "lead.log");
+    const AgentLog log(env, folder.path(), "lead", "lead.log");
     log_info(line);
   }
   CHECK_FALSE(is_logged(LogLevel::kInfo));
-  const auto file = folder.path / "debug" / "lead.log";
+  const auto file = folder / "debug" / "lead.log";
   CHECK(content(file).find("first") < content(file).find("second"));
   CHECK(content(file).find("second") != std::string::npos);
   CHECK(mode_of(file) == 0600);
@@ -110,24 +105,25 @@ TEST_CASE(
 }
 
 TEST_CASE("each event is a line with a checksum, time, name and attempt") {
-  const Folder folder;
-  auto log = EventLog::open(folder.path / "events.jsonl");
+  const TemporaryDirectory folder;
+  auto log = EventLog::open(folder / "events.jsonl");
   REQUIRE(log);
   log->set_attempt(2);
   log->record(events::Unknown{.kind = "joined", .values = {{"ranks", 8}, {"attempt", 99}}});
   REQUIRE(log->drain(milliseconds(5000)));
-  const auto lines = parse_checked_lines(content(folder.path / "events.jsonl"));
+  const auto lines = parse_checked_lines(content(folder / "events.jsonl"));
   REQUIRE(lines.objects.size() == 1);
   CHECK(lines.objects[0]["event"] == "joined");
   CHECK(lines.objects[0]["attempt"] == 2);
   CHECK(lines.objects[0]["ranks"] == 8);
   CHECK(lines.objects[0]["t"].get<std::string>().size() == 24);
-  CHECK(mode_of(folder.path / "events.jsonl") == 0600);
+  CHECK(mode_of(folder / "events.jsonl") == 0600);
 }
 
-TEST_CASE("a torn last line is cut off, its size is reported, and later events can be read") {
-  const Folder folder;
-  const auto path = folder.path / "events.jsonl";
+TEST_CASE(
+    "an incomplete last line is cut off, its size is reported, and later events can be read") {
+  const TemporaryDirectory folder;
+  const auto path = folder / "events.jsonl";
   const auto whole = to_checked_line({{"event", "claimed"}});
   std::ofstream(path) << whole << R"({"event":"joi)";
   auto log = EventLog::open(path);
@@ -137,20 +133,20 @@ TEST_CASE("a torn last line is cut off, its size is reported, and later events c
   REQUIRE(log->drain(milliseconds(5000)));
   const auto lines = parse_checked_lines(content(path));
   CHECK(lines.objects.size() == 2);
-  CHECK_FALSE(lines.has_torn_tail);
+  CHECK_FALSE(lines.has_incomplete_end);
 }
 
-TEST_CASE("an events file that is a link is not followed") {
-  const Folder folder;
-  std::ofstream(folder.path / "elsewhere") << "precious";
-  fs::create_symlink(folder.path / "elsewhere", folder.path / "events.jsonl");
-  CHECK_FALSE(EventLog::open(folder.path / "events.jsonl"));
-  CHECK(content(folder.path / "elsewhere") == "precious");
+TEST_CASE("an events file that is a symbolic link is refused") {
+  const TemporaryDirectory folder;
+  std::ofstream(folder / "elsewhere") << "precious";
+  fs::create_symlink(folder / "elsewhere", folder / "events.jsonl");
+  CHECK_FALSE(EventLog::open(folder / "events.jsonl"));
+  CHECK(content(folder / "elsewhere") == "precious");
 }
 
-TEST_CASE("the first job claims the run, in private files") {
-  const Folder folder;
-  const auto directory = folder.path / "runs" / "x-42";
+TEST_CASE("the first job claims the run, and the files of the claim are private") {
+  const TemporaryDirectory folder;
+  const auto directory = folder / "runs" / "x-42";
   const auto run = claim_run(directory, kJob, "x", 0);
   REQUIRE(run);
   CHECK(run->attempt == 0);
@@ -165,129 +161,131 @@ TEST_CASE("the first job claims the run, in private files") {
 }
 
 TEST_CASE("the same job claims the run again after a requeue, and gets the next attempt number") {
-  const Folder folder;
-  REQUIRE(claim_run(folder.path, kJob, "x", 0));
-  auto claim = Json::parse(content(folder.path / "claim"));
+  const TemporaryDirectory folder;
+  REQUIRE(claim_run(folder.path(), kJob, "x", 0));
+  auto claim = Json::parse(content(folder / "claim"));
   claim["log"] = "/x/of-the-node-before.out";
-  REQUIRE(write_file_atomic(folder.path / "claim", claim.dump()));
-  const auto again = claim_run(folder.path, kJob, "x", 1);
+  REQUIRE(write_file_atomic(folder / "claim", claim.dump()));
+  const auto again = claim_run(folder.path(), kJob, "x", 1);
   REQUIRE(again);
-  CHECK(Json::parse(content(folder.path / "claim")).value("log", "") !=
-        "/x/of-the-node-before.out");
-  CHECK(mode_of(folder.path / "claim") == 0600);
+  CHECK(Json::parse(content(folder / "claim")).value("log", "") != "/x/of-the-node-before.out");
+  CHECK(mode_of(folder / "claim") == 0600);
   CHECK(again->was_claimed_before);
   CHECK(again->attempt == 1);
-  CHECK(claim_run(folder.path, kJob, "x", 1)->attempt == 2);
-  CHECK(*read_attempt(folder.path) == 2);
+  CHECK(claim_run(folder.path(), kJob, "x", 1)->attempt == 2);
+  CHECK(*read_attempt(folder.path()) == 2);
 }
 
 TEST_CASE("a later job of a chain takes the run over, and no earlier job can take the run back") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const JobIdentity first{"alps", "42", "feed"}, second{"alps", "43", "feed"},
       third{"alps", "44", "feed"};
-  REQUIRE(claim_run(folder.path, first, "x", 0, 0));
-  CHECK(Json::parse(content(folder.path / "claim"))["chain"] == 0);
-  CHECK(claim_run(folder.path, first, "x", 1, 0)->attempt == 1);  // Slurm has requeued it
-  const auto taken = claim_run(folder.path, third, "x", 0, 2);
+  REQUIRE(claim_run(folder.path(), first, "x", 0, 0));
+  CHECK(Json::parse(content(folder / "claim"))["chain"] == 0);
+  CHECK(claim_run(folder.path(), first, "x", 1, 0)->attempt == 1);  // Slurm has requeued it
+  const auto taken = claim_run(folder.path(), third, "x", 0, 2);
   REQUIRE(taken);
   CHECK(taken->was_claimed_before);
   CHECK(taken->attempt == 2);
   CHECK(taken->number_in_chain == 2);
-  CHECK(run_holder(folder.path)->job == "44");
+  CHECK(run_holder(folder.path())->job == "44");
   for (const auto& [job, number] : {std::pair(first, 0), std::pair(second, 1)}) {
-    const auto refused = claim_run(folder.path, job, "x", 0, number);
+    const auto refused = claim_run(folder.path(), job, "x", 0, number);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::kRefused);
     CHECK(refused.error().message.find("job 44 of cluster 'alps' holds this run") !=
           std::string::npos);
   }
-  CHECK(*read_attempt(folder.path) == 2);
-  CHECK(claim_run(folder.path, third, "x", 0, 2)->attempt == 3);
+  CHECK(*read_attempt(folder.path()) == 2);
+  CHECK(claim_run(folder.path(), third, "x", 0, 2)->attempt == 3);
 }
 
 TEST_CASE(
-    "a job that is killed while it takes a run over has the run, and only a later job can take the "
-    "run over again") {
-  const Folder folder;
-  REQUIRE(claim_run(folder.path, {"alps", "42", "feed"}, "x", 0, 0));
+    "a job killed while it takes a run over can claim the run again, and so can later jobs, but no "
+    "earlier job") {
+  const TemporaryDirectory folder;
+  REQUIRE(claim_run(folder.path(), {"alps", "42", "feed"}, "x", 0, 0));
   // The second job was killed after it created this file and before it rewrote the claim.
-  REQUIRE(write_file_atomic(folder.path / "claim.after-0",
+  REQUIRE(write_file_atomic(folder / "claim.after-0",
                             R"({"cluster":"alps","job":"43","token":"feed","chain":1})"));
-  CHECK(claim_run(folder.path, {"alps", "42", "feed"}, "x", 1, 0).error().code == Errc::kRefused);
-  CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 1, 1)->was_claimed_before);
-  CHECK(claim_run(folder.path, {"alps", "44", "feed"}, "x", 1, 2)->was_claimed_before);
-  CHECK(run_holder(folder.path)->number == 2);
+  CHECK(claim_run(folder.path(), {"alps", "42", "feed"}, "x", 1, 0).error().code == Errc::kRefused);
+  CHECK(claim_run(folder.path(), {"alps", "43", "feed"}, "x", 1, 1)->was_claimed_before);
+  CHECK(claim_run(folder.path(), {"alps", "44", "feed"}, "x", 1, 2)->was_claimed_before);
+  CHECK(run_holder(folder.path())->number == 2);
 }
 
 TEST_CASE(
     "a job of a chain takes over no run of a job outside the chain, and refuses damaged claims") {
-  const Folder folder;
-  REQUIRE(claim_run(folder.path, {"alps", "42", "feed"}, "x", 0));
-  CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0, 1).error().code == Errc::kRefused);
-  const Folder other;
-  REQUIRE(claim_run(other.path, {"alps", "42", "feed"}, "x", 0, 0));
+  const TemporaryDirectory folder;
+  REQUIRE(claim_run(folder.path(), {"alps", "42", "feed"}, "x", 0));
+  CHECK(claim_run(folder.path(), {"alps", "43", "feed"}, "x", 0, 1).error().code == Errc::kRefused);
+  const TemporaryDirectory other;
+  REQUIRE(claim_run(other.path(), {"alps", "42", "feed"}, "x", 0, 0));
   for (const char* damaged :
        {"{", R"({"job":"43","chain":0})", R"({"job":"43","chain":1000000})", R"({"job":"43"})"}) {
     CAPTURE(damaged);
-    REQUIRE(write_file_atomic(other.path / "claim.after-0", damaged));
-    CHECK(claim_run(other.path, {"alps", "44", "feed"}, "x", 0, 2).error().code == Errc::kInvalid);
+    REQUIRE(write_file_atomic(other / "claim.after-0", damaged));
+    CHECK(claim_run(other.path(), {"alps", "44", "feed"}, "x", 0, 2).error().code ==
+          Errc::kInvalid);
   }
 }
 
-TEST_CASE("a requeued job without an attempt file takes its attempt from Slurm's restart count") {
-  const Folder folder;
-  CHECK(claim_run(folder.path, kJob, "x", 3)->attempt == 3);
+TEST_CASE(
+    "a requeued job without an attempt file takes its attempt number from Slurm's restart count") {
+  const TemporaryDirectory folder;
+  CHECK(claim_run(folder.path(), kJob, "x", 3)->attempt == 3);
   CHECK(restart_count_of(Env({{"SLURM_RESTART_COUNT", "3"}, {"X", ""}})) == 3);
   CHECK(restart_count_of(Env({{"SLURM_RESTART_COUNT", "-3"}, {"X", ""}})) == 0);
 }
 
 TEST_CASE(
     "another job, or a job with the same id on another cluster, is refused and changes nothing") {
-  const Folder folder;
-  REQUIRE(claim_run(folder.path, kJob, "x", 0));
+  const TemporaryDirectory folder;
+  REQUIRE(claim_run(folder.path(), kJob, "x", 0));
   for (const auto& other :
        {JobIdentity{"alps", "43", "feed"}, JobIdentity{"daint", "42", "feed"}}) {
-    const auto refused = claim_run(folder.path, other, "x", 0);
+    const auto refused = claim_run(folder.path(), other, "x", 0);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::kRefused);
     CHECK(refused.error().message.find("job 42 of cluster 'alps' holds this run") !=
           std::string::npos);
   }
-  CHECK(content(folder.path / "attempt") == "0\n");
+  CHECK(content(folder / "attempt") == "0\n");
 }
 
 TEST_CASE("a job with another token than the submission's is refused") {
-  const Folder folder;
-  std::ofstream(folder.path / "submission.json") << R"({"token":"beef","state":"intent"})";
-  CHECK(claim_run(folder.path, kJob, "x", 0).error().code == Errc::kRefused);
-  CHECK_FALSE(fs::exists(folder.path / "claim"));
-  const auto run = claim_run(folder.path, {"alps", "42", "beef"}, "x", 0);
+  const TemporaryDirectory folder;
+  std::ofstream(folder / "submission.json") << R"({"token":"beef","state":"intent"})";
+  CHECK(claim_run(folder.path(), kJob, "x", 0).error().code == Errc::kRefused);
+  CHECK_FALSE(fs::exists(folder / "claim"));
+  const auto run = claim_run(folder.path(), {"alps", "42", "beef"}, "x", 0);
   REQUIRE(run);
-  CHECK_FALSE(fs::exists(folder.path / "origin"));
+  CHECK_FALSE(fs::exists(folder / "origin"));
 }
 
-TEST_CASE("a claim that is a dangling link is not followed") {
-  const Folder folder;
-  fs::create_symlink(folder.path / "elsewhere", folder.path / "claim");
-  CHECK_FALSE(claim_run(folder.path, kJob, "x", 0));
-  CHECK_FALSE(fs::exists(folder.path / "elsewhere"));
+TEST_CASE("a claim that is a dangling symbolic link is refused") {
+  const TemporaryDirectory folder;
+  fs::create_symlink(folder / "elsewhere", folder / "claim");
+  CHECK_FALSE(claim_run(folder.path(), kJob, "x", 0));
+  CHECK_FALSE(fs::exists(folder / "elsewhere"));
 }
 
 TEST_CASE(
     "the error about a damaged claim names the file, and the error about a damaged attempt file "
-    "quotes it") {
-  const Folder folder;
-  std::ofstream(folder.path / "claim") << "";
-  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("claim: is damaged") !=
+    "quotes its text") {
+  const TemporaryDirectory folder;
+  std::ofstream(folder / "claim") << "";
+  CHECK(claim_run(folder.path(), kJob, "x", 0).error().message.find("claim: is damaged") !=
         std::string::npos);
-  fs::remove(folder.path / "claim");
-  std::ofstream(folder.path / "attempt") << "two";
-  CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("'two' is no attempt's number") !=
-        std::string::npos);
+  fs::remove(folder / "claim");
+  std::ofstream(folder / "attempt") << "two";
+  CHECK(
+      claim_run(folder.path(), kJob, "x", 0).error().message.find("'two' is no attempt's number") !=
+      std::string::npos);
 }
 
 TEST_CASE("a job that is killed while it writes its claim leaves no claim, and can claim again") {
-  const Folder folder;
+  const TemporaryDirectory folder;
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -297,52 +295,54 @@ TEST_CASE("a job that is killed while it writes its claim leaves no claim, and c
     ::setrlimit(RLIMIT_FSIZE, &five_bytes);
     const rlimit no_core{};
     ::setrlimit(RLIMIT_CORE, &no_core);
-    std::ignore = claim_run(folder.path, kJob, "x", 0);
+    std::ignore = claim_run(folder.path(), kJob, "x", 0);
     ::_exit(0);
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(WIFSIGNALED(status));
-  CHECK_FALSE(fs::exists(folder.path / "claim"));
-  CHECK(claim_run(folder.path, kJob, "x", 0));
+  CHECK_FALSE(fs::exists(folder / "claim"));
+  CHECK(claim_run(folder.path(), kJob, "x", 0));
 }
 
 TEST_CASE(
-    "only the job that the run was made for may replace a torn claim that an earlier version of "
-    "dlrun has left") {
-  for (const auto* torn : {"", R"({"cluster":"al)"}) {
-    CAPTURE(torn);
-    const Folder folder;
-    std::ofstream(folder.path / "claim") << torn;
-    std::ofstream(folder.path / "submission.json") << R"({"token":"feed","state":"intent"})";
-    const auto run = claim_run(folder.path, kJob, "x", 0);
+    "only the job that the run was made for may replace an incomplete claim of an earlier version "
+    "of dlrun") {
+  for (const auto* incomplete : {"", R"({"cluster":"al)"}) {
+    CAPTURE(incomplete);
+    const TemporaryDirectory folder;
+    std::ofstream(folder / "claim") << incomplete;
+    std::ofstream(folder / "submission.json") << R"({"token":"feed","state":"intent"})";
+    const auto run = claim_run(folder.path(), kJob, "x", 0);
     REQUIRE(run);
     CHECK_FALSE(run->was_claimed_before);
-    CHECK(Json::parse(content(folder.path / "claim"))["job"] == "42");
-    // The claim is torn again: the same job may claim the run, another may not.
-    std::ofstream(folder.path / "claim", std::ios::trunc) << torn;
-    CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") !=
-          std::string::npos);
-    CHECK(claim_run(folder.path, kJob, "x", 0)->was_claimed_before);
+    CHECK(Json::parse(content(folder / "claim"))["job"] == "42");
+    // The claim is incomplete again: the same job may claim the run, another may not.
+    std::ofstream(folder / "claim", std::ios::trunc) << incomplete;
+    CHECK(
+        claim_run(folder.path(), {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") !=
+        std::string::npos);
+    CHECK(claim_run(folder.path(), kJob, "x", 0)->was_claimed_before);
   }
 }
 
 TEST_CASE(
-    "a torn claim is kept if the run's origin is another job, and replaced if the folder's name "
+    "an incomplete claim is kept if the origin is another job, and replaced if the folder's name "
     "has this job's id") {
-  const Folder folder;
-  std::ofstream(folder.path / "claim") << "{";
-  std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";
-  CHECK_FALSE(claim_run(folder.path, kJob, "x", 0));
-  CHECK(content(folder.path / "claim") == "{");
-  const auto by_hand = folder.path / "x-42";  // the folder's name contains the job id
+  const TemporaryDirectory folder;
+  std::ofstream(folder / "claim") << "{";
+  std::ofstream(folder / "origin") << R"({"cluster":"alps","job":"41"})";
+  CHECK_FALSE(claim_run(folder.path(), kJob, "x", 0));
+  CHECK(content(folder / "claim") == "{");
+  const auto by_hand = folder / "x-42";  // the folder's name contains the job id
   fs::create_directory(by_hand);
   std::ofstream(by_hand / "claim") << "";
   CHECK(claim_run(by_hand, kJob, "x", 0));
 }
 
 TEST_CASE(
-    "a job is identified by cluster and id, and an array task by the array's id and its index") {
+    "a job is identified by its cluster and id, and an array task by the array's id and the task's "
+    "index") {
   const Env job({{"SLURM_JOB_ID", "99"}, {"SLURM_CLUSTER_NAME", "alps"}, {"DLRUN_TOKEN", "feed"}});
   CHECK(identify_job(job, false)->job == "99");
   CHECK(identify_job(job, false)->cluster == "alps");
@@ -362,7 +362,9 @@ TEST_CASE("the run directory is DLRUN_RUN, else a folder named after the job") {
   CHECK(run_directory_of(Env{}, {"local", "vm:1:2", ""}, "/runs", "x") == "/runs/x-vm-1-2");
 }
 
-TEST_CASE("a progress report is checked against the contract, and each problem is described") {
+TEST_CASE(
+    "a progress report is checked for the fields of ENVIRONMENT.md, and each problem is "
+    "described") {
   for (const char* right :
        {R"({"step": 120})", R"({"epoch": 1, "loss": 0.5, "mine": [1]})", R"({"final": true})"})
     CHECK_FALSE(progress_problem(right));
@@ -392,8 +394,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the agent waits for the rest of a half-written report, and reports an error once if the error "
-    "stays or is in the last report") {
+    "a half-written report is no error, but a wrong report that stays or is the last one is "
+    "reported once") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };

@@ -17,7 +17,7 @@ RankEnd end_by_agent() {
   return end;
 }
 
-/// Moves the clock, and reports that lead was suspended for this time and has just gone on.
+/// Moves the clock, and reports that lead continues after it was suspended for this time.
 void suspend_lead(Scene& scene, seconds time) {
   scene.now += time;
   scene.attempt.on_lead_suspended(time, scene.now);
@@ -34,7 +34,7 @@ TEST_CASE("a rank without an exit record is reported even if lead was suspended 
   CHECK(scene.attempt.end().first_failed->rank == 2);
   CHECK(scene.attempt.end().message ==
         "rank 2 on n2: has no exit record, and the step is over; dlrun ends the other 3 ranks");
-  CHECK(scene.notes.printed == std::vector<std::string>{scene.attempt.end().message});
+  CHECK(scene.actions.printed == std::vector<std::string>{scene.attempt.end().message});
 }
 
 TEST_CASE(
@@ -42,17 +42,17 @@ TEST_CASE(
   Scene scene;
   scene.all_join(4);
   suspend_lead(scene, seconds(14));
-  SUBCASE("the exit records of the ranks that their agents ended arrive first") {}
+  SUBCASE("the exit records of ranks that were ended by their agents arrive first") {}
   SUBCASE("the exit of a rank whose peer was ended arrives first") {
     scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
-    CHECK(scene.notes.printed.empty());
+    CHECK(scene.actions.printed.empty());
   }
   SUBCASE("the exit of a rank whose peer was ended arrives first, with a code but no message") {
     scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
-    CHECK(scene.notes.printed.empty());
+    CHECK(scene.actions.printed.empty());
   }
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, end_by_agent(), scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(1));
   REQUIRE(scene.attempt.is_over());
@@ -62,8 +62,8 @@ TEST_CASE(
   CHECK(end.code == 143);
   CHECK(end.cause == Cause::kFailure);
   CHECK(end.message ==
-        "lead was stopped for 14 s; the agents did not hear lead and have ended their ranks");
-  CHECK(scene.notes.count("rank_failed") == 0);
+        "lead was suspended for 14 s; the agents did not hear lead and have ended their ranks");
+  CHECK(scene.actions.count("rank_failed") == 0);
 }
 
 TEST_CASE("if agents do not hear lead although lead was running, the cause is a cut network") {
@@ -72,7 +72,7 @@ TEST_CASE("if agents do not hear lead although lead was running, the cause is a 
   scene.pass(seconds(10));
   scene.attempt.on_exit(2, end_by_agent(), scene.now);
   scene.attempt.on_exit(3, end_by_agent(), scene.now);
-  CHECK(scene.notes.broadcast_count("end") == 1);
+  CHECK(scene.actions.broadcast_count("end") == 1);
   for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
@@ -83,11 +83,11 @@ TEST_CASE("if agents do not hear lead although lead was running, the cause is a 
         "n2 and lead's node was cut");
 }
 
-TEST_CASE("a rank that failed before agents lost lead stays the cause") {
+TEST_CASE("a rank that failed before the agents stopped hearing lead stays the cause") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
-  REQUIRE(scene.notes.printed.size() == 1);
+  REQUIRE(scene.actions.printed.size() == 1);
   suspend_lead(scene, seconds(14));
   scene.attempt.on_exit(0, end_by_agent(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
@@ -103,10 +103,10 @@ TEST_CASE(
   scene.all_join(4);
   suspend_lead(scene, seconds(5));
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
-  CHECK(scene.notes.printed.empty());
+  CHECK(scene.actions.printed.empty());
   scene.pass(Attempt::kCulpritWait);
-  REQUIRE(scene.notes.printed.size() == 1);
-  CHECK(scene.notes.printed[0] ==
+  REQUIRE(scene.actions.printed.size() == 1);
+  CHECK(scene.actions.printed[0] ==
         "rank 3 on n2 was killed by SIGSEGV; dlrun ends the other 3 ranks");
 }
 

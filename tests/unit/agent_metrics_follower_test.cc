@@ -138,7 +138,9 @@ TEST_CASE_FIXTURE(MetricsRun, "a file that does not exist yet has no lines") {
   CHECK(steps == Steps{1});
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "a hole of 1 GiB is read in small parts and hides no other line") {
+TEST_CASE_FIXTURE(
+    MetricsRun,
+    "a hole of 1 GiB is read in small parts, and the lines before and after the hole are found") {
   MetricsReader reader(file, 1);
   append(metrics_text(1) + "\n");
   std::filesystem::resize_file(file, std::uintmax_t{1} << 30U);
@@ -248,7 +250,7 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(follower.is_complete());
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "a file that cannot be read at the end is a failure") {
+TEST_CASE_FIXTURE(MetricsRun, "a file that still cannot be read after finish() is a failure") {
   std::filesystem::create_symlink(run / "target", file);
   MetricsFollower follower(file, 1);
   follower.finish();
@@ -258,9 +260,9 @@ TEST_CASE_FIXTURE(MetricsRun, "a file that cannot be read at the end is a failur
   CHECK(has(follower.failure()->message, "is a symbolic link"));
 }
 
-TEST_CASE_FIXTURE(
-    MetricsRun,
-    "all values of the trainer are recorded for an MLflow server, even many of the same second") {
+TEST_CASE_FIXTURE(MetricsRun,
+                  "all values of the trainer are recorded for an MLflow server, even if many have "
+                  "the same time") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   MetricsCopier copier(run.path());
@@ -324,14 +326,15 @@ TEST_CASE_FIXTURE(
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   append(metrics_text(1, 0) + "\n" + metrics_text(2, 0) + "\n" + metrics_text(3, 0).substr(0, 30));
   REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());
-  // Slurm kills lead and its helper. That job therefore copies none of the lines that follow.
+  // Now Slurm kills lead and its helper, so the first job does not copy the lines that follow.
   append(metrics_text(3, 0).substr(30) + "\n" + metrics_text(4, 0) + "\n");
   append(metrics_text(5, 1) + "\n");
   REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());
   auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) CHECK(lines[i]["step"] == i + 1);
-  // A job that finds its training complete appends no line, and its final values have a step, too.
+  // A job whose training was already complete appends no line. Its final values get the step of the
+  // last line.
   MetricsCopier copier(run.path());
   const Json message{{"t", 5}, {"step", 0}, {"m", {{"test_accuracy", 1}}}, {"final", true}};
   REQUIRE(add_to_mlflow_record(record, message, &copier).has_value());
@@ -373,7 +376,7 @@ TEST_CASE_FIXTURE(MetricsRun,
   CHECK(steps == expected);
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "the position of a reader is the end of a whole line") {
+TEST_CASE_FIXTURE(MetricsRun, "the position of a reader is the end of the last complete line") {
   MetricsReader reader(file, std::nullopt);
   CHECK_FALSE(reader.position().has_value());
   append(metrics_text(1) + "\n");
@@ -401,8 +404,7 @@ TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets e
   CHECK(read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("") == report.dump() + "\n");
 }
 
-TEST_CASE(
-    "only the trainer writes metrics.jsonl, and only if its command line names no other file") {
+TEST_CASE("only the trainer writes metrics.jsonl, and only if its command line has no --metrics") {
   CHECK(program_writes_metrics(true, {"srun", "dlrun-agent", "rank", "--bundled"}));
   CHECK_FALSE(program_writes_metrics(false, {"srun", "dlrun-agent", "rank"}));
   CHECK_FALSE(program_writes_metrics(true, {"srun", "--metrics", "x"}));

@@ -22,9 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 using Strings = std::vector<std::string>;
 
-/// Writes a program that prints `text` and ends with `code`.
-void write_program(const std::filesystem::path& path, const std::string& text, int code) {
-  std::ofstream(path) << "#!/bin/sh\ncat <<'EOF'\n" << text << "\nEOF\nexit " << code << "\n";
+/// Writes a program that prints `text` and ends with `exit_code`.
+void write_program(const std::filesystem::path& path, const std::string& text, int exit_code) {
+  std::ofstream(path) << "#!/bin/sh\ncat <<'EOF'\n" << text << "\nEOF\nexit " << exit_code << "\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
@@ -53,17 +53,18 @@ TEST_CASE("the message about a failed check of collectives has the name of the b
 TEST_CASE("the agent knows every check that health.preflight offers") {
   const KeyRow* const row = find_key("health.preflight");
   REQUIRE(row != nullptr);
-  int checks = 0;
+  int check_count = 0;
   for (const auto word : split(row->choices, ' ')) {
     INFO(word);
     CHECK(NodeChecks::parse(word).has_value());
-    ++checks;
+    ++check_count;
   }
-  CHECK(checks == 8);
+  CHECK(check_count == 8);
 }
 
 TEST_CASE(
-    "GPUs that are missing or have memory errors are named, but only those that the rank can see") {
+    "GPUs that are missing or have memory errors are reported, but only those that the rank can "
+    "see") {
   const std::string two_gpus = "0, GPU-aa, 0\n1, GPU-bb, 3\n";
   CHECK(gpu_problems(two_gpus, "0").empty());
   CHECK(gpu_problems(two_gpus, "1") ==
@@ -142,7 +143,7 @@ TEST_CASE("a folder in which a file can be created but not written is reported w
         "disk: cannot write a file of 4 MiB in " + folder.path().string() + ": File too large");
 }
 
-TEST_CASE("AMD GPUs with uncorrected errors are named, and ROCR_VISIBLE_DEVICES selects GPUs") {
+TEST_CASE("AMD GPUs with uncorrected errors are reported, and ROCR_VISIBLE_DEVICES selects GPUs") {
   TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
@@ -169,16 +170,18 @@ struct Sysfs {
   }
   /// Writes the attributes of the port ADAPTER/1.
   void write_port(const std::string& adapter, std::string_view state, std::string_view phys_state,
-                  std::string_view rate, std::string_view layer = "InfiniBand") const {
-    const std::string at = adapter + "/ports/1/";
-    write(at + "state", state);
-    write(at + "phys_state", phys_state);
-    write(at + "rate", rate);
-    write(at + "link_layer", layer);
+                  std::string_view rate, std::string_view link_layer = "InfiniBand") const {
+    const std::string port = adapter + "/ports/1/";
+    write(port + "state", state);
+    write(port + "phys_state", phys_state);
+    write(port + "rate", rate);
+    write(port + "link_layer", link_layer);
   }
 };
 
-TEST_CASE("a list of processors is read and written as the kernel writes it") {
+TEST_CASE(
+    "lists of processors have the kernel's format, and nvidia-smi's PCI addresses are converted to "
+    "those of sysfs") {
   const auto processors = parse_processors("0-3,8,10-11\n");
   REQUIRE(processors.has_value());
   CHECK(processors->count() == 7);
@@ -228,7 +231,7 @@ TEST_CASE(
   CHECK(binding_problems(env, world, sysfs.folder.path()).empty());
 }
 
-TEST_CASE("InfiniBand ports are compared with the figures of the site") {
+TEST_CASE("InfiniBand ports are compared with the fabric figures of the site") {
   const Sysfs sysfs;
   sysfs.write_port("mlx5_0", "4: ACTIVE", "5: LinkUp", "200 Gb/sec (4X HDR)");
   sysfs.write_port("mlx5_1", "4: ACTIVE", "5: LinkUp", "100 Gb/sec (2X HDR)");
@@ -251,7 +254,7 @@ TEST_CASE("InfiniBand ports are compared with the figures of the site") {
                 "sockets"});
 }
 
-TEST_CASE("two GPUs without NVLink between them are named with the link that they have") {
+TEST_CASE("if two GPUs have no NVLink between them, the message says which link they have") {
   const std::string matrix =
       "\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
       "GPU0\t X \tNV4\tSYS\tPIX\t0-15\t0\n"
@@ -264,7 +267,9 @@ TEST_CASE("two GPUs without NVLink between them are named with the link that the
   CHECK(gpu_link_problems("").size() == 1);
 }
 
-TEST_CASE("figures of a site are read by name, and a wrong one is refused") {
+TEST_CASE(
+    "the fabric figures of a site are parsed by name, and unknown names and wrong values are "
+    "refused") {
   const auto figures = FabricFigures::parse("gpu_link=nvlink,all_reduce=90,node_all_reduce=200");
   REQUIRE(figures.has_value());
   CHECK((figures->needs_nvlink && figures->all_reduce == 90 && figures->node_all_reduce == 200));
@@ -275,8 +280,8 @@ TEST_CASE("figures of a site are read by name, and a wrong one is refused") {
 }
 
 TEST_CASE(
-    "the user's own check runs once on each node, without the attempt's secret, and its code and "
-    "last line are in the message") {
+    "a check of the user runs once per node, without the secret, and the message has its exit code "
+    "and last line") {
   TemporaryDirectory folder;
   Env env;
   env.set("PATH", "/usr/bin:/bin");

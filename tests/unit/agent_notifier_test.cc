@@ -64,8 +64,8 @@ TEST_CASE("only the occasions that notify.on lists become notices") {
 }
 
 TEST_CASE(
-    "with components, notices have the start and progress of the first main one, and the rank that "
-    "ended the job") {
+    "notices of a job with components have the start and progress of its first main component, and "
+    "the failed rank") {
   NoticeMaker notices({"started", "failed"},
                       JobIdentity{.cluster = "alpha", .job = "7", .token = ""}, "mnist-7",
                       "trainer");
@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK(started->message == "component trainer: 4 ranks run on n2");
   CHECK_FALSE(notices.on_event(events::Progress{.step = 5}, 0, "trainer"));
   CHECK_FALSE(notices.on_event(events::Progress{.step = 900}, 0, "server"));
-  // The service starts again, and the job goes on.
+  // The component `server` starts again, and the job goes on.
   CHECK_FALSE(notices.on_event(events::RankFailed{.rank = 0, .host = "n1"}, 0, "server"));
   events::AttemptEnd end{.code = 1, .reason = EndReason::kRankFailed};
   end.first_failed = crashed_rank();
@@ -100,7 +100,9 @@ TEST_CASE("the start of a run gives one notice, not one for each attempt") {
   CHECK_FALSE(notices.on_event(joined, 1));
 }
 
-TEST_CASE("a hang and the restart after it are one notice, and a later failure is no hang") {
+TEST_CASE(
+    "a hang and the restart after it give one notice, and a later failure is not reported as a "
+    "hang") {
   auto notices = notice_maker({"hang", "restarted", "failed"});
   CHECK_FALSE(notices.on_event(events::AttemptEnd{.reason = EndReason::kHang}, 0));
   const events::Restarting restarting{.cause = Cause::kHang, .left = 1, .by = RestartedBy::kLead};
@@ -161,7 +163,7 @@ TEST_CASE(
   CHECK_FALSE(has(address.error().message, "token"));
 }
 
-/// A notifier whose helper is a pipe.
+/// A notifier that writes into a pipe. The test reads from the pipe in place of the helper.
 struct PipedNotifier {
   UniqueFd read_end;
   const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
@@ -192,10 +194,9 @@ struct PipedNotifier {
   }
 };
 
-TEST_CASE_FIXTURE(
-    PipedNotifier,
-    "the numbers of a report reach the helper in lines short enough to be written to a "
-    "pipe whole, and the end of the run reaches it, too") {
+TEST_CASE_FIXTURE(PipedNotifier,
+                  "a report reaches the helper in lines that a pipe takes whole, and the end of "
+                  "the run reaches the helper, too") {
   Json body{{"step", 7}};
   for (int i = 0; i < 64; ++i)
     body["a-name-of-some-length-that-is-cut-at-sixty-four-characters-" + std::to_string(i)] =

@@ -210,13 +210,14 @@ TEST_CASE(
   const auto stage_arguments = parse_arguments({"stage", "--nnodes", "2", "--", stage});
   REQUIRE(stage_arguments);
   CHECK(std::get<StageOptions>(*stage_arguments).nnodes == 2);
-  const auto collect_arguments = parse_arguments({"collect", "--run", "/r", "--node", "1", "--last",
-                                                  "--torn-after", "1700000000000", "--", output});
+  const auto collect_arguments =
+      parse_arguments({"collect", "--run", "/r", "--node", "1", "--last", "--incomplete-since",
+                       "1700000000000", "--", output});
   REQUIRE(collect_arguments);
   const auto& collect = std::get<CollectOptions>(*collect_arguments);
   CHECK(collect.node == 1);
   CHECK(collect.is_last);
-  CHECK(collect.torn_after == std::chrono::milliseconds(1'700'000'000'000));
+  CHECK(collect.incomplete_since == std::chrono::milliseconds(1'700'000'000'000));
   CHECK_FALSE(parse_arguments({"rank", "--stage", "x", "--", "y"}));
 }
 

@@ -35,30 +35,30 @@ TEST_CASE(
   scene.backdate(ckpt / "step-1/model", std::chrono::seconds(60));
   scene.write(ckpt / "young", "y");
   const auto first = scene.collect(false);
-  CHECK(first.files == 1);
+  CHECK(first.file_count == 1);
   CHECK(first.bytes == 3);
   CHECK(scene.text(out / "step-1/model") == "one");
   CHECK_FALSE(fs::exists(out / "young"));
-  CHECK(scene.collect(false).files == 0);
+  CHECK(scene.collect(false).file_count == 0);
   SUBCASE("the last copy includes the file that was changed just now") {
-    CHECK(scene.collect(true).files == 1);
+    CHECK(scene.collect(true).file_count == 1);
     CHECK(scene.text(out / "young") == "y");
   }
   SUBCASE("a newer file replaces its copy, an older one does not") {
     scene.write(ckpt / "step-1/model", "two");
     scene.backdate(ckpt / "step-1/model", std::chrono::seconds(30));
-    CHECK(scene.collect(false).files == 1);
+    CHECK(scene.collect(false).file_count == 1);
     CHECK(scene.text(out / "step-1/model") == "two");
     scene.write(ckpt / "step-1/model", "old");
     scene.backdate(ckpt / "step-1/model", std::chrono::seconds(90));
-    CHECK(scene.collect(true).files == 1);  // the young file
+    CHECK(scene.collect(true).file_count == 1);  // the young file
     CHECK(scene.text(out / "step-1/model") == "two");
   }
   SUBCASE("a file that may be incomplete is stored beside its older copy") {
     scene.write(ckpt / "step-1/model", "tor");
-    const auto torn_after = std::chrono::duration_cast<std::chrono::milliseconds>(
+    const auto incomplete_since = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(10));
-    const auto last = scene.collect(true, torn_after);
+    const auto last = scene.collect(true, incomplete_since);
     CHECK(scene.text(out / "step-1/model") == "one");
     CHECK(scene.text(out / "step-1/model.unfinished") == "tor");
     CHECK(scene.text(out / "young") == "y");  // there is no older copy
@@ -91,13 +91,13 @@ TEST_CASE("a link that cannot be made is reported, and the files are collected n
   const auto ckpt = scene.node / "ckpt";
   scene.write(ckpt / "a", "a");
   fs::create_symlink("a", ckpt / "latest");
-  // A folder in the place of the link's temporary name.
+  // The link cannot be made, because this folder has the link's temporary name.
   const auto temporary =
       fmt::format(".{}.{}.dlrun-part", sha256_of_text("latest").substr(0, 16), own_host());
   scene.write(scene.run / "out" / temporary / "x", "x");
   const auto report = scene.collect(true);
   CHECK(scene.text(scene.run / "out/a") == "a");
-  CHECK(report.files == 1);
+  CHECK(report.file_count == 1);
   REQUIRE(report.problems.size() == 1);
   CHECK(has(report.problems[0], "the link latest is not copied: "));
 }
@@ -114,13 +114,13 @@ TEST_CASE(
                                        .run = scene.run,
                                        .node = 3,
                                        .is_last = true,
-                                       .torn_after = {}},
+                                       .incomplete_since = {}},
                                       scene.env);
-  CHECK(report.files == 1);
+  CHECK(report.file_count == 1);
   CHECK(scene.text(scene.run / "out/node-3/a") == "a");
 }
 
-TEST_CASE("a file or folder that cannot be read does not keep the others from being collected") {
+TEST_CASE("the other files are collected even if a file or a folder cannot be read") {
   if (::geteuid() == 0) return;  // root can read everything
   const NodeScene scene;
   const auto ckpt = scene.node / "ckpt";
@@ -132,7 +132,7 @@ TEST_CASE("a file or folder that cannot be read does not keep the others from be
   REQUIRE(::chmod((ckpt / "closed").c_str(), 0) == 0);
   const auto report = scene.collect(true);
   REQUIRE(::chmod((ckpt / "closed").c_str(), 0700) == 0);
-  CHECK(report.files == 2);
+  CHECK(report.file_count == 2);
   CHECK(scene.text(scene.run / "out/z") == "z");
   REQUIRE(report.problems.size() == 2);
   CHECK(has(report.problems[0], "locked"));
@@ -143,7 +143,7 @@ TEST_CASE("a copy stops at its time limit, and its report says so") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");
   const auto report = scene.collect(true, {}, std::chrono::seconds(0));
-  CHECK(report.files == 0);
+  CHECK(report.file_count == 0);
   REQUIRE(report.problems.size() == 1);
   CHECK(has(report.problems[0], "stopped after its limit of 0 s"));
 }
@@ -154,17 +154,17 @@ TEST_CASE("a link in the place of the source folder on the node is not followed"
   const auto report = scene.collect(true);
   REQUIRE(report.problems.size() == 1);
   CHECK(has(report.problems[0], "is a symbolic link"));
-  CHECK(report.files == 0);
+  CHECK(report.file_count == 0);
 }
 
 TEST_CASE(
     "the last copy of outputs removes the old temporary files of killed copies, and nothing else") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");
-  const auto part = scene.run / "out/.0123456789abcdef.old-host.dlrun-part";
-  const auto other = scene.run / "out/.mine.dlrun-part";
-  scene.write(part, "x");
-  scene.write(other, "x");
+  const auto leftover = scene.run / "out/.0123456789abcdef.old-host.dlrun-part";
+  const auto users_file = scene.run / "out/.mine.dlrun-part";
+  scene.write(leftover, "x");
+  scene.write(users_file, "x");
   const auto collect = [&](bool is_last, std::chrono::seconds age) {
     const OutputItem item{"$NODE/ckpt", "out", std::nullopt, std::chrono::seconds(60)};
     const CollectOptions options{
@@ -172,12 +172,12 @@ TEST_CASE(
     return collect_outputs(options, scene.env);
   };
   CHECK(collect(false, std::chrono::seconds(0)).problems.empty());
-  CHECK(fs::exists(part));
+  CHECK(fs::exists(leftover));
   CHECK(collect(true, kLeftoverAge).problems.empty());
-  CHECK(fs::exists(part));  // another attempt may be writing it
+  CHECK(fs::exists(leftover));  // another attempt may be writing it
   CHECK(collect(true, std::chrono::seconds(0)).problems.empty());
-  CHECK_FALSE(fs::exists(part));
-  CHECK(fs::exists(other));
+  CHECK_FALSE(fs::exists(leftover));
+  CHECK(fs::exists(users_file));
   CHECK(scene.text(scene.run / "out/a") == "a");
 }
 

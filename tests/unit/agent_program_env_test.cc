@@ -26,12 +26,12 @@ TEST_CASE("a preset's words come before the program's words, which stay unchange
 }
 
 TEST_CASE("a program finds the same checkpoint folder in every attempt of its run") {
-  Env own;
-  own.set("DLRUN_RUN", "/runs/mnist-1");
-  own.set("DLRUN_CHECKPOINT_DIR", "/runs/outer-1/ckpt");  // of a job around this one
+  Env agent_env;
+  agent_env.set("DLRUN_RUN", "/runs/mnist-1");
+  agent_env.set("DLRUN_CHECKPOINT_DIR", "/runs/outer-1/ckpt");  // inherited from an outer job
   for (const char* attempt : {"0", "1"}) {
-    own.set("DLRUN_ATTEMPT", attempt);
-    const auto env = program_env(own, RankOptions{}, TemplateValues{});
+    agent_env.set("DLRUN_ATTEMPT", attempt);
+    const auto env = program_env(agent_env, RankOptions{}, TemplateValues{});
     REQUIRE(env);
     CHECK(env->get("DLRUN_CHECKPOINT_DIR") == "/runs/mnist-1/ckpt");
     CHECK(env->get("DLRUN_ATTEMPT") == attempt);

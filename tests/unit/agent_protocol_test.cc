@@ -14,7 +14,7 @@ namespace {
 struct BothSides {
   Channel lead;
   Channel rank;
-  std::string rank_proof;
+  std::string rank_answer;  ///< the rank's message that has its proof
 };
 
 const RankIdentity kIdentity{"4711_3", "0", 2, 5};
@@ -42,7 +42,7 @@ BothSides shake_hands(const Key& secret) {
 }
 
 TEST_CASE("two sides that know the secret complete the handshake, and messages pass both ways") {
-  auto [lead, rank, rank_proof] = shake_hands(random_key());
+  auto [lead, rank, rank_answer] = shake_hands(random_key());
   std::string bytes = rank.make_frame("one");
   bytes += rank.make_frame("");
   bytes += rank.make_frame("three");
@@ -109,14 +109,14 @@ TEST_CASE("a rank refuses its own proof if its peer sends it back as the proof o
 
 TEST_CASE("a proof that was captured on one connection is refused on another") {
   const auto secret = random_key();
-  std::string recorded = shake_hands(secret).rank_proof;
+  std::string recorded = shake_hands(secret).rank_answer;
   const LeadHandshake lead;
   CHECK_FALSE(lead.advance(recorded, {{"", secret}}));
 }
 
 TEST_CASE(
-    "an identity is refused if it was changed on the way, and before all of it has arrived if it "
-    "is too long") {
+    "a changed identity is refused, and an identity that is too long is refused as soon as its "
+    "length arrives") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   const LeadHandshake lead;
@@ -134,7 +134,7 @@ TEST_CASE(
 TEST_CASE("a frame that is changed, repeated, left out or reordered is refused") {
   const auto secret = random_key();
   const auto refuses = [&](auto spoil) {
-    auto [lead, rank, rank_proof] = shake_hands(secret);
+    auto [lead, rank, rank_answer] = shake_hands(secret);
     const std::string first = rank.make_frame("first");
     const std::string second = rank.make_frame("second");
     std::string bytes = spoil(first, second);
@@ -164,7 +164,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a frame length above the limit is refused before the rest of the frame has arrived") {
-  auto [lead, rank, rank_proof] = shake_hands(random_key());
+  auto [lead, rank, rank_answer] = shake_hands(random_key());
   std::string bytes("\x01\x00\x10\x00", 4);  // 1 MiB + 1
   CHECK_FALSE(lead.take_payload(bytes));
 }

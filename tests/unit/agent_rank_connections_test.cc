@@ -277,8 +277,8 @@ UniqueFd connect_stranger_from(const char* ip, std::uint16_t port) {
 }
 
 TEST_CASE(
-    "if as many strangers are connected as lead allows, the host with the most connections loses "
-    "one, and the other hosts lose none") {
+    "if lead has as many strangers as it allows, only the host with the most connections loses a "
+    "connection") {
   REQUIRE(init_crypto());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);

@@ -19,7 +19,7 @@ const std::string kUsr1 = "signal " + std::to_string(SIGUSR1);
 const std::string kUsr2 = "signal " + std::to_string(SIGUSR2);
 const std::string kTerm = "signal " + std::to_string(SIGTERM);
 
-TEST_CASE("a program that ends by itself is recorded with its own code") {
+TEST_CASE("a program that ends by itself is recorded with its own exit code") {
   RankScene scene;
   scene.run_with_lead();
   scene.pass_with_lead(seconds(1));
@@ -108,8 +108,7 @@ TEST_CASE("after an order to end, the agent sends TERM immediately and KILL a se
 
 /// Orders the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
 /// program yet. Then moves the clock to 1 ms before the agent sends its own TERM.
-/// lead_reports_term: lead reports the TERM to the step; otherwise the agent itself has received
-/// it.
+/// lead_reports_term: lead's order reports this TERM; otherwise the agent itself has received it.
 void end_with_term_under_way(RankScene& scene, bool lead_reports_term) {
   scene.run_with_lead();
   if (!lead_reports_term) scene.state.on_signal(SIGTERM, false, scene.now);
@@ -142,7 +141,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a program that was already exiting at the order to end has ended by itself") {
+TEST_CASE(
+    "a program that was already exiting when lead ordered its end counts as ended by itself") {
   RankScene scene;
   scene.run_with_lead();
   bool is_exiting = false;
@@ -356,14 +356,14 @@ TEST_CASE(
   CHECK(scene.sent_count("stopped") == 0);
   scene.pass_with_lead(seconds(3));
   CHECK(scene.sent_count("stopped") >= 2);
-  const int reports = scene.sent_count("stopped");
+  const int report_count = scene.sent_count("stopped");
   scene.program_is_suspended = false;
   scene.pass_with_lead(seconds(2));
-  CHECK(scene.sent_count("stopped") == reports);
+  CHECK(scene.sent_count("stopped") == report_count);
   SUBCASE("the time starts again with the next SIGSTOP") {
     scene.program_is_suspended = true;
     scene.pass_with_lead(seconds(2));
-    CHECK(scene.sent_count("stopped") == reports);
+    CHECK(scene.sent_count("stopped") == report_count);
   }
   SUBCASE(
       "a suspended job, whose agents are suspended as well, does not count as a suspended "
@@ -372,7 +372,7 @@ TEST_CASE(
     scene.now += seconds(600);
     scene.state.on_heard();
     scene.state.tick(scene.now);
-    CHECK(scene.sent_count("stopped") == reports);
+    CHECK(scene.sent_count("stopped") == report_count);
   }
 }
 
@@ -458,7 +458,7 @@ TEST_CASE(
   CHECK(scene.state.exit_code() == 127);
 }
 
-// "of" is the field of the exit record with the blamed rank.
+// The field "of" of the exit record has the blamed rank.
 TEST_CASE(
     "the rank that the bundled trainer blames is in the exit record only if the trainer fails by "
     "itself") {
@@ -553,8 +553,8 @@ TEST_CASE("a process that cannot be killed delays the rank's end only for some s
 }
 
 TEST_CASE(
-    "a rank is done only after two kills in a row have found no process, or after one if the "
-    "kernel reports that there is no child") {
+    "a rank is done only after two kills in a row found no process, or one if the kernel reports "
+    "no child") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);

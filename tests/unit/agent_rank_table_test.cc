@@ -40,8 +40,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a table page is refused if it is out of order or repeated, belongs to another world, or has a "
-    "wrong rank, address or port") {
+    "a page of the table is refused if it is repeated, out of order, malformed, or for another "
+    "number of ranks") {
   const auto pages = table_pages(addresses(300, 2, "10.0.0."));
   REQUIRE(pages.size() == 2);
   TableReader reader(300);

@@ -25,7 +25,8 @@ RetryOptions options_for_any_cause(int max, int no_progress = 3) {
   return options;
 }
 
-/// Adds attempts until decide_retry() refuses a restart or `steps` ends. Returns their number.
+/// Adds attempts until decide_retry() refuses a restart or `steps` ends. Returns the number of
+/// attempts.
 /// steps: the last step that each attempt reported; std::nullopt if it reported none.
 int count_attempts(const RetryOptions& options,
                    const std::vector<std::optional<std::int64_t>>& steps, Cause cause,
@@ -100,10 +101,10 @@ TEST_CASE(
   history.add_attempt(30, Cause::kTimeout);
   decision = decide_retry(options_for_any_cause(2), history, Cause::kTimeout);
   CHECK_FALSE(decision.grants_restart);
-  CHECK(decision.why == "it has started again 2 times (retry.max)");
+  CHECK(decision.why == "it has already restarted 2 times (retry.max)");
 }
 
-TEST_CASE("a cause that retry.on does not list ends the run, and is named") {
+TEST_CASE("a cause that retry.on does not list ends the run, and the reason quotes the cause") {
   auto options = options_for_any_cause(3);
   options.on = {Cause::kTimeout, Cause::kHang};
   RetryHistory history;
@@ -153,9 +154,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt without reported steps is fruitless if its ranks did not join, or if its program "
-    "is "
-    "known to report every step") {
+    "an attempt without a reported step is fruitless if ranks did not join or steps were "
+    "expected") {
   std::vector<Json> events;
   for (int attempt = 0; attempt < 3; ++attempt) {
     events.push_back({{"event", "started"}, {"attempt", attempt}});
@@ -239,7 +239,8 @@ TEST_CASE("the progress of a job with components is that of its first main compo
 }
 
 TEST_CASE(
-    "an attempt without an end was lost with its node, and one that a signal ended was preempted") {
+    "an attempt without a recorded end counts as a node failure, and one that a signal ended as a "
+    "preemption") {
   auto read = read_history(record_text(
       {{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
   CHECK(read.last.has_attempt);
@@ -255,9 +256,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt with a silent node counts as a lost node if lead died before Slurm's report, "
-    "unless "
-    "the run had ended") {
+    "if lead died before it recorded the run's end, an attempt with a silent node counts as a node "
+    "failure") {
   Json events = Json::array({{{"event", "claimed"}, {"attempt", 0}},
                              {{"event", "attempt_end"},
                               {"attempt", 0},
@@ -319,7 +319,8 @@ TEST_CASE("causes are parsed by name, and an unknown name is refused") {
   }
 }
 
-TEST_CASE("nodes that are down, failing or do not answer are bad, and all others are not") {
+TEST_CASE(
+    "nodes that are down or failing, or that do not answer, are bad, and all others are not") {
   CHECK(parse_bad_nodes(
             "n1 mixed\nn2 down*\nn2 down*\nn3 allocated*\nn4 idle\nn5 drained\nn6 failing\n") ==
         std::vector<std::string>{"n2", "n3", "n6"});
@@ -391,7 +392,7 @@ TEST_CASE(
     watch.on_progress(now + seconds(5), "step 120");
     CHECK_FALSE(watch.hang_message(now + seconds(5) + HangWatch::kProgressLimit - seconds(1)));
     CHECK(*watch.hang_message(now + seconds(5) + HangWatch::kProgressLimit) ==
-          "the run hangs: no progress was reported for 1800 s; the last was step 120");
+          "the run hangs: no progress was reported for 1800 s; the latest report was step 120");
   }
   SUBCASE("it reports no progress, with a limit: printed output is a sign of life") {
     HangWatch watch(seconds(15));

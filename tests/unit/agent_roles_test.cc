@@ -31,8 +31,8 @@ TEST_CASE("without roles every rank is a worker, as MultiWorkerMirroredStrategy 
 }
 
 TEST_CASE(
-    "ranks become chief, workers, parameter servers and evaluator in this order, and the cluster "
-    "has no evaluator") {
+    "ranks become chief, workers, parameter servers, evaluator in this order, and `cluster` omits "
+    "the evaluator") {
   const auto roles = Roles::parse("evaluator=1,chief=1,ps=2");
   REQUIRE(roles);
   const auto table = table_of(7);

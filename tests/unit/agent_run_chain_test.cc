@@ -80,10 +80,9 @@ TEST_CASE("only a job that a chain's submission queued has a number in the chain
   CHECK_FALSE(job_number_in_chain(in_existing_allocation, first));
 }
 
-TEST_CASE_FIXTURE(
-    ChainFixture,
-    "a later job ends with 0 if the run has completed, else with the run's code, or with 1 "
-    "if this code is 0") {
+TEST_CASE_FIXTURE(ChainFixture,
+                  "a later job ends with 0 if the run has completed, else with the run's exit "
+                  "code, or 1 if that is 0") {
   write_events(
       {kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
   auto unneeded = why_second_is_unneeded();
@@ -122,7 +121,7 @@ TEST_CASE_FIXTURE(ChainFixture,
   CHECK_FALSE(*why_second_is_unneeded());
 }
 
-TEST_CASE_FIXTURE(ChainFixture, "a later job does not precede a first job that still waits") {
+TEST_CASE_FIXTURE(ChainFixture, "a later job is refused while the first job still waits") {
   std::filesystem::remove(folder.path() / "claim");
   REQUIRE(write_file_atomic(folder.path() / "submission.json",
                             R"({"token":"feed","state":"submitted","cluster":"","job":"42"})"));
@@ -167,9 +166,9 @@ TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that may still ru
   CHECK_FALSE(first_that_may_still_run({}, env));
 }
 
-TEST_CASE_FIXTURE(
-    ChainFixture,
-    "a job that Slurm does not know has ended, and without an answer it may still run") {
+TEST_CASE_FIXTURE(ChainFixture,
+                  "a job that Slurm does not know counts as ended, but if Slurm does not answer, "
+                  "the job may still run") {
   CHECK(first_that_may_still_run({"43"}, env) == "43");  // there is no scontrol
   const auto let_scontrol_fail_with = [&](const std::string& words) {
     REQUIRE(write_file_atomic(folder.path() / "scontrol",

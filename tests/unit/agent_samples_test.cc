@@ -58,7 +58,7 @@ void add_beat(SampleBoard& board, int rank, const Json& fields, Clock::time_poin
   board.add_beat(rank, to_lead::Beat::of(message), now);
 }
 
-/// Returns one cell of ranks.json; a text that says so if the column does not exist.
+/// Returns one cell of ranks.json, or "no such column".
 Json cell(const Json& snapshot, std::size_t row, std::string_view column) {
   const auto& columns = snapshot["columns"];
   for (std::size_t at = 0; at < columns.size(); ++at) {
@@ -255,12 +255,13 @@ TEST_CASE(
 TEST_CASE("samples are recorded less often the longer an attempt lasts") {
   auto board = board_of(1, 1);
   const auto records_within = [&](seconds from, seconds to) {
-    int records = 0;
+    int record_count = 0;
     for (auto at = from; at < to; at += seconds(1)) {
       add_beat(board, 0, {{"cpu", 1}}, kAttemptStart + at);
-      if (board.is_event_due(kAttemptStart + at) && board.take_event(kAttemptStart + at)) ++records;
+      if (board.is_event_due(kAttemptStart + at) && board.take_event(kAttemptStart + at))
+        ++record_count;
     }
-    return records;
+    return record_count;
   };
   CHECK(records_within(seconds(0), seconds(60)) == 14);
   const int in_eleventh_hour = records_within(seconds(36'000), seconds(39'600));

@@ -99,12 +99,12 @@ TEST_CASE(
   CHECK(took < cpu_limit_s(0.1));
 }
 
-TEST_CASE("the message about missing ranks names sixteen nodes and the number of the others") {
+TEST_CASE("the message about missing ranks lists sixteen nodes, and says how many more there are") {
   Scene scene({.join_timeout = seconds(5)});
   for (int rank = 0; rank < kManyRanks; rank += 2) scene.hello(rank, kManyRanks);
   scene.pass(seconds(5));
-  REQUIRE(scene.notes.printed.size() == 1);
-  const auto& message = scene.notes.printed[0];
+  REQUIRE(scene.actions.printed.size() == 1);
+  const auto& message = scene.actions.printed[0];
   CHECK(message.starts_with("5000 of 10000 ranks did not connect to lead within 5 s: ranks 1, 3,"));
   CHECK(message.ends_with("n15 (1 of its 2), n16 (1 of its 2), 4984 more nodes"));
   CHECK(message.size() < 1000);

@@ -1,5 +1,5 @@
-// Tests how the end of a job script before its ranks start is reported. The inputs are what Slurm
-// 22.05 reported at that moment.
+// Tests how the end of a job script is reported if its ranks have not started. The inputs are what
+// Slurm 22.05 reported at that moment.
 #include <string>
 
 #include <doctest/doctest.h>

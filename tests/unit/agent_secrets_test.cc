@@ -54,7 +54,9 @@ TEST_CASE_FIXTURE(SecretsFixture,
   CHECK(env.get_or("A", "") == "filed");
 }
 
-TEST_CASE_FIXTURE(SecretsFixture, "a missing secret is an error that names it and shows no value") {
+TEST_CASE_FIXTURE(
+    SecretsFixture,
+    "the error for a missing secret has the name of the secret, and no value of a secret") {
   write(std::string_view("A=value\0", 8));
   const auto shown = error_of_adding({"A", "B"});
   CHECK(has(shown, "secret B is neither in"));

@@ -17,9 +17,9 @@ constexpr bool kByGuard = true, kDirectly = false;
 
 }  // namespace
 
-TEST_CASE("a signal of which no second copy arrives in time is passed on once") {
+TEST_CASE("a signal is passed on once if no second copy arrives in time") {
   SignalRelay relay;
-  CHECK(relay.note(SIGUSR1, kByGuard, kStart));
+  CHECK(relay.record(SIGUSR1, kByGuard, kStart));
   relay.pass_on_later(SIGUSR1, kStart);
   REQUIRE(relay.next_deadline());
   CHECK(relay.take_due(*relay.next_deadline() - milliseconds(1)).empty());
@@ -30,11 +30,11 @@ TEST_CASE("a signal of which no second copy arrives in time is passed on once") 
 TEST_CASE("a signal to the whole process tree is not passed on, even if the second copy is late") {
   for (const bool is_first_by_guard : {kByGuard, kDirectly}) {
     SignalRelay relay;
-    CHECK(relay.note(SIGUSR1, is_first_by_guard, kStart));
+    CHECK(relay.record(SIGUSR1, is_first_by_guard, kStart));
     relay.pass_on_later(SIGUSR1, kStart);
     // With a build and two busy loops running, the second copy arrived after 60 ms or more.
     CHECK(relay.take_due(kStart + milliseconds(149)).empty());
-    CHECK_FALSE(relay.note(SIGUSR1, !is_first_by_guard, kStart + milliseconds(150)));
+    CHECK_FALSE(relay.record(SIGUSR1, !is_first_by_guard, kStart + milliseconds(150)));
     CHECK(relay.reached_whole_tree(SIGUSR1));
     CHECK(relay.take_due(kStart + milliseconds(1000)).empty());
   }
@@ -44,10 +44,10 @@ TEST_CASE(
     "equal signals within a second count as one, later ones are new, and different signals are "
     "independent") {
   SignalRelay relay;
-  CHECK(relay.note(SIGTERM, kByGuard, kStart));
-  CHECK_FALSE(relay.note(SIGTERM, kByGuard, kStart + milliseconds(900)));
-  CHECK(relay.note(SIGTERM, kByGuard, kStart + milliseconds(1100)));
-  CHECK(relay.note(SIGUSR2, kDirectly, kStart));
+  CHECK(relay.record(SIGTERM, kByGuard, kStart));
+  CHECK_FALSE(relay.record(SIGTERM, kByGuard, kStart + milliseconds(900)));
+  CHECK(relay.record(SIGTERM, kByGuard, kStart + milliseconds(1100)));
+  CHECK(relay.record(SIGUSR2, kDirectly, kStart));
   CHECK(relay.has_come(SIGUSR2));
   CHECK_FALSE(relay.has_come(SIGUSR1));
   CHECK_FALSE(relay.reached_whole_tree(SIGTERM));

@@ -46,36 +46,38 @@ TEST_CASE("staging to a shared file system keeps the unfinished copies of other 
   const StagingScene scene;
   scene.put(scene.source / "a");
   // Another host writes these files. The locks of that host are not visible on this node.
-  const auto part = scene.node / ".other.dlrun-part/half";
+  const auto unfinished = scene.node / ".other.dlrun-part/half";
   const auto broadcast_file = scene.node / ".dlrun-sbcast-0123456789abcdef";
-  for (const auto& path : {part, scene.node / ".other.dlrun-lock", broadcast_file}) scene.put(path);
+  for (const auto& path : {unfinished, scene.node / ".other.dlrun-lock", broadcast_file})
+    scene.put(path);
   CHECK(scene.error_of_staging(true) == "");
   CHECK(fs::exists(scene.node / "data/a"));
-  CHECK(fs::exists(part));
+  CHECK(fs::exists(unfinished));
   CHECK(fs::exists(broadcast_file));
   CHECK(has(scene.error_of_staging(true, 2), "is on a file system that all nodes share"));
   CHECK(scene.error_of_staging(false) == "");
-  CHECK_FALSE(fs::exists(part));
+  CHECK_FALSE(fs::exists(unfinished));
   CHECK_FALSE(fs::exists(broadcast_file));
 }
 
 /// Stages in a child process, and removes the first file of the copy while the child is stopped in
 /// the middle. Returns the child's exit code, which is 0 if staging reported the change; -1 if the
 /// child was not stopped in the middle of the copy.
-int code_of_disturbed_copy(const StagingScene& scene) {
-  const auto part = scene.node / ".data.dlrun-part";
+int exit_code_of_disturbed_copy(const StagingScene& scene) {
+  const auto unfinished = scene.node / ".data.dlrun-part";
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) ::_exit(has(scene.error_of_staging(), "another process has changed") ? 0 : 1);
   int status = 0;
-  while (!fs::exists(part / "first")) {
+  while (!fs::exists(unfinished / "first")) {
     if (::waitpid(child, &status, WNOHANG) == child) return -1;
   }
   ::kill(child, SIGSTOP);
   REQUIRE(::waitpid(child, &status, WUNTRACED) == child);
   if (!WIFSTOPPED(status)) return -1;
-  const bool is_in_the_middle = fs::exists(part / "first") && !fs::exists(part / "last");
-  if (is_in_the_middle) fs::remove(part / "first");
+  const bool is_in_the_middle =
+      fs::exists(unfinished / "first") && !fs::exists(unfinished / "last");
+  if (is_in_the_middle) fs::remove(unfinished / "first");
   ::kill(child, SIGCONT);
   REQUIRE(::waitpid(child, &status, 0) == child);
   return is_in_the_middle && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -87,13 +89,13 @@ TEST_CASE("a copy that loses a file while it is made is not used") {
   scene.put(scene.source / "first");
   for (int i = 0; i < kFiles; ++i) scene.put(scene.source / "folder" / std::to_string(i));
   scene.put(scene.source / "last");
-  int code = -1;
-  for (int i = 0; i < kTries && code == -1; ++i) {
+  int exit_code = -1;
+  for (int i = 0; i < kTries && exit_code == -1; ++i) {
     for (const auto& entry : fs::directory_iterator(scene.node)) fs::remove_all(entry.path());
-    code = code_of_disturbed_copy(scene);
+    exit_code = exit_code_of_disturbed_copy(scene);
   }
-  REQUIRE(code != -1);  // the copy was stopped in the middle
-  CHECK(code == 0);
+  REQUIRE(exit_code != -1);  // the copy was stopped in the middle
+  CHECK(exit_code == 0);
   CHECK_FALSE(fs::exists(scene.node / "data"));
   CHECK_FALSE(fs::exists(scene.node / ".data.dlrun-part"));
   CHECK(scene.error_of_staging() == "");

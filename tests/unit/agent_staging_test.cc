@@ -30,28 +30,28 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST_CASE(
-    "a place on a node is below an existing folder, whose path is in a variable of the node") {
+    "$VARIABLE/PATH is a place on a node only if the variable has an existing folder and PATH "
+    "stays below it") {
   const NodeScene scene;
-  const auto place = node_place("$NODE/a/b", scene.env);
+  const auto place = node_path("$NODE/a/b", scene.env);
   REQUIRE(place);
   CHECK(place->path == fs::canonical(scene.node) / "a/b");
+  CHECK(node_path("$NODE/../x", scene.env).error().message ==
+        "'$NODE/../x' is not a path below $NODE: write $NODE/PATH, where no part of PATH is empty, "
+        "`.` or `..`");
+  CHECK_FALSE(node_path("$NODE/", scene.env));
+  CHECK_FALSE(node_path("/tmp/data", scene.env));
   CHECK(
-      node_place("$NODE/../x", scene.env).error().message ==
-      "'$NODE/../x' is not a place below $NODE: write $NODE/PATH, where no part of PATH is empty, "
-      "`.` or `..`");
-  CHECK_FALSE(node_place("$NODE/", scene.env));
-  CHECK_FALSE(node_place("/tmp/data", scene.env));
-  CHECK(
-      has(node_place("$NO_SUCH/x", scene.env).error().message, "$NO_SUCH is not set on this node"));
+      has(node_path("$NO_SUCH/x", scene.env).error().message, "$NO_SUCH is not set on this node"));
   auto env = scene.env;
   env.set("NODE", (scene.node / "missing").string());
-  CHECK(has(node_place("$NODE/x", env).error().message, "does not exist on this node"));
+  CHECK(has(node_path("$NODE/x", env).error().message, "does not exist on this node"));
   scene.write(scene.node / "file", "x");
   env.set("NODE", (scene.node / "file").string());
-  CHECK(has(node_place("$NODE/x", env).error().message, "is not a folder on this node"));
+  CHECK(has(node_path("$NODE/x", env).error().message, "is not a folder on this node"));
   env.unset("TMPDIR");
-  REQUIRE(node_place("$TMPDIR/x", env));
-  CHECK(node_place("$TMPDIR/x", env)->path == fs::canonical("/tmp") / "x");
+  REQUIRE(node_path("$TMPDIR/x", env));
+  CHECK(node_path("$TMPDIR/x", env)->path == fs::canonical("/tmp") / "x");
   set_missing_tmpdir({{"/a", "$TMPDIR/x"}}, {}, env);
   CHECK(env.get_or("TMPDIR", "") == "/tmp");
 }
@@ -74,10 +74,13 @@ TEST_CASE("the JSON of an item can be read back, and wrong JSON is refused") {
 }
 
 TEST_CASE("a copy report can be read back, and a missing report is an error") {
-  const CopyReport report{
-      .files = 3, .bytes = 4096, .held = {{"/l", "/n", "feed"}}, .problems = {"p"}, .error = ""};
+  const CopyReport report{.file_count = 3,
+                          .bytes = 4096,
+                          .held = {{"/l", "/n", "feed"}},
+                          .problems = {"p"},
+                          .error = ""};
   const auto again = CopyReport::of_line(report.line() + "\n");
-  CHECK(again.files == 3);
+  CHECK(again.file_count == 3);
   CHECK(again.bytes == 4096);
   REQUIRE(again.held.size() == 1);
   CHECK(again.held[0].hash == "feed");
@@ -95,7 +98,7 @@ TEST_CASE("a folder is staged with its links and times, and a second attempt cop
   fs::create_symlink("../outside", scene.shared / "set/outer");
   const auto first = scene.stage("set");
   CHECK(first.error.empty());
-  CHECK(first.files == 2);
+  CHECK(first.file_count == 2);
   CHECK(first.bytes == 6);
   const auto data = scene.node / "data";
   CHECK(scene.text(data / "train/a.bin") == "aaaa");
@@ -104,20 +107,20 @@ TEST_CASE("a folder is staged with its links and times, and a second attempt cop
   CHECK(fs::last_write_time(data / "b.bin") == fs::last_write_time(scene.shared / "set/b.bin"));
   const auto second = scene.stage("set");
   CHECK(second.error.empty());
-  CHECK(second.files == 0);
+  CHECK(second.file_count == 0);
   SUBCASE("a source with another time is copied again") {
     scene.backdate(scene.shared / "set/b.bin", std::chrono::seconds(100));
-    CHECK(scene.stage("set").files == 2);
+    CHECK(scene.stage("set").file_count == 2);
   }
   SUBCASE("a copy that the program has changed is replaced") {
     scene.write(data / "b.bin", "changed");
-    CHECK(scene.stage("set").files == 2);
+    CHECK(scene.stage("set").file_count == 2);
     CHECK(scene.text(data / "b.bin") == "bb");
   }
-  SUBCASE("a copy that was killed half-way is replaced") {
+  SUBCASE("the unfinished copy of a killed process is replaced") {
     scene.write(scene.node / ".data.dlrun-part/half", "x");
     scene.write(scene.node / ".data.dlrun-note", R"({"source":"s","copy":""})");
-    CHECK(scene.stage("set").files == 2);
+    CHECK(scene.stage("set").file_count == 2);
     CHECK_FALSE(fs::exists(scene.node / ".data.dlrun-part"));
     CHECK_FALSE(fs::exists(data / "half"));
   }
@@ -129,11 +132,12 @@ TEST_CASE("a single file is staged as the target itself, not into a folder of th
   const auto report = scene.stage("weights");
   CHECK(report.error.empty());
   CHECK(scene.text(scene.node / "data") == "w");
-  CHECK(scene.stage("weights").files == 0);
+  CHECK(scene.stage("weights").file_count == 0);
 }
 
 TEST_CASE(
-    "data that dlrun has not staged are not replaced, and unsafe folders on the way are refused") {
+    "data that dlrun has not staged are not replaced, and unsafe folders above the target are "
+    "refused") {
   const NodeScene scene;
   scene.write(scene.shared / "set/a", "a");
   SUBCASE("a folder that dlrun has not staged stays") {
@@ -141,14 +145,14 @@ TEST_CASE(
     CHECK(has(scene.stage("set").error, "exists and dlrun has not staged it"));
     CHECK(scene.text(scene.node / "data/mine") == "m");
   }
-  SUBCASE("a folder on the way that others can write is refused") {
+  SUBCASE("a folder above the target that others can write is refused") {
     fs::create_directory(scene.node / "open");
     REQUIRE(::chmod((scene.node / "open").c_str(), 0777) == 0);
     const auto report =
         stage_data({{{(scene.shared / "set").string(), "$NODE/open/data"}}, 1}, scene.env);
     CHECK(has(report.error, "is not a folder of your own"));
   }
-  SUBCASE("a link on the way is refused") {
+  SUBCASE("a link in place of a folder above the target is refused") {
     fs::create_symlink(scene.shared, scene.node / "link");
     const auto report =
         stage_data({{{(scene.shared / "set").string(), "$NODE/link/data"}}, 1}, scene.env);
@@ -157,7 +161,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an error of staging names the source and the place") {
+TEST_CASE("an error of staging shows the source and the target") {
   const NodeScene scene;
   const auto report = scene.stage("missing");
   CHECK(has(report.error,
@@ -180,7 +184,7 @@ TEST_CASE(
   REQUIRE(held);
   const auto same = scene.stage("set");
   CHECK(same.error.empty());
-  CHECK(same.files == 0);
+  CHECK(same.file_count == 0);
   CHECK(has(scene.stage("other").error, "another run on this node uses"));
   CHECK(scene.text(scene.node / "data/a") == "a");
 }
@@ -194,7 +198,8 @@ TEST_CASE(
   // The future's destructor waits for a thread that needs the locks. The locks are declared after
   // the future, so they are released first.
   std::future<CopyReport> second;
-  // The first run checks the data. It holds the lock for its turn, and the lock that programs hold.
+  // The first run checks the data. It holds .dlrun-turn, which only one run holds at a time, and
+  // shares .dlrun-lock with the programs that use the data.
   UniqueFd turn(
       ::open((scene.node / ".data.dlrun-turn").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   UniqueFd lock(::open((scene.node / ".data.dlrun-lock").c_str(), O_RDWR | O_CLOEXEC));
@@ -247,7 +252,7 @@ TEST_CASE("an archive is unpacked once, and one with a link that leaves its fold
     pack(scene, "set", "set.tar");
     CHECK(scene.stage("set.tar", true).error.empty());
     CHECK(scene.text(scene.node / "data/train/a") == "a");
-    CHECK(scene.stage("set.tar", true).files == 0);
+    CHECK(scene.stage("set.tar", true).file_count == 0);
   }
   SUBCASE("a link that leaves the folder") {
     fs::create_symlink("../../etc", scene.shared / "set/evil");
@@ -263,7 +268,9 @@ TEST_CASE("an archive is unpacked once, and one with a link that leaves its fold
   }
 }
 
-TEST_CASE("an archive with folders that nobody can write is replaced by another one") {
+TEST_CASE(
+    "the unpacked copy of a changed archive is replaced, even if folders in the copy are not "
+    "writable") {
   const NodeScene scene;
   scene.write(scene.shared / "set/train/a", "a");
   REQUIRE(::chmod((scene.shared / "set/train").c_str(), 0555) == 0);
@@ -273,7 +280,7 @@ TEST_CASE("an archive with folders that nobody can write is replaced by another 
   scene.backdate(scene.shared / "set.tar", std::chrono::seconds(60));
   const auto again = scene.stage("set.tar", true);
   CHECK(again.error.empty());
-  CHECK(again.files == 1);
+  CHECK(again.file_count == 1);
   CHECK(::chmod((scene.node / "data/train").c_str(), 0755) == 0);  // lets the test remove it
 }
 
@@ -312,9 +319,9 @@ TEST_CASE("a file that changes while it is copied is noticed, and leaves no copy
   // The file grows between two pieces of the copy.
   scene.write(source, std::string(3U << 20U, 'x'));
   entry = list_tree(source)->entries.front();
-  int pieces = 0;
+  int piece_count = 0;
   const auto grow_source = [&] {
-    if (++pieces == 2) std::ofstream(source, std::ios::app) << "more";
+    if (++piece_count == 2) std::ofstream(source, std::ios::app) << "more";
     return false;
   };
   CHECK(copy_entry(source, scene.node / "b", entry, true, grow_source).error().code ==
@@ -365,9 +372,9 @@ TEST_CASE(
     "others") {
   const NodeScene scene;
   scene.write(scene.shared / "set", "new");
-  const auto part = scene.node / ".older.dlrun-part", lock = scene.node / ".older.dlrun-lock";
+  const auto unfinished = scene.node / ".older.dlrun-part", lock = scene.node / ".older.dlrun-lock";
   const auto broadcast_file = scene.node / ".dlrun-sbcast-0123456789abcdef";
-  scene.write(part / "half/x", "x");
+  scene.write(unfinished / "half/x", "x");
   scene.write(lock, "");
   scene.write(broadcast_file, "x");
   const std::vector<fs::path> others{
@@ -384,7 +391,7 @@ TEST_CASE(
   };
   SUBCASE("the files are abandoned") {
     CHECK(stage(std::chrono::seconds(0)) == "");
-    CHECK_FALSE(fs::exists(part));
+    CHECK_FALSE(fs::exists(unfinished));
     CHECK_FALSE(fs::exists(broadcast_file));
   }
   SUBCASE("the broadcast file is younger than the limit") {
@@ -397,16 +404,16 @@ TEST_CASE(
     REQUIRE(::flock(copier_lock.get(), LOCK_EX | LOCK_NB) == 0);
     REQUIRE(::flock(reader_lock.get(), LOCK_SH | LOCK_NB) == 0);
     CHECK(stage(std::chrono::seconds(0)) == "");
-    CHECK(fs::exists(part / "half/x"));
+    CHECK(fs::exists(unfinished / "half/x"));
     CHECK(fs::exists(broadcast_file));
   }
   SUBCASE("the files belong to another user") {
     if (::geteuid() != 0) return;  // only root can give files away
     constexpr uid_t kOtherUser = 65534;
-    REQUIRE(::lchown(part.c_str(), kOtherUser, kOtherUser) == 0);
+    REQUIRE(::lchown(unfinished.c_str(), kOtherUser, kOtherUser) == 0);
     REQUIRE(::lchown(broadcast_file.c_str(), kOtherUser, kOtherUser) == 0);
     CHECK(stage(std::chrono::seconds(0)) == "");
-    CHECK(fs::exists(part));
+    CHECK(fs::exists(unfinished));
     CHECK(fs::exists(broadcast_file));
   }
   for (const auto& other : others) CHECK(fs::exists(other));

@@ -56,10 +56,10 @@ TEST_CASE(
   CHECK(step_on_nodes(argv, {.nodes = kLayout.nodes, .task_counts = {2, 2}, .ntasks_per_node = 4},
                       kRemainingNodes)[2] == "--ntasks=12");
   CHECK(step_on_nodes(argv, {}, kRemainingNodes)[2] == "--ntasks=3");
-  const auto own = step_on_nodes({"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kLayout,
-                                 kRemainingNodes);
-  CHECK(own == Words{"srun", "--ntasks-per-node=3", "--nodes=3", "--ntasks=9",
-                     "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank"});
+  const auto with_own_option = step_on_nodes(
+      {"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kLayout, kRemainingNodes);
+  CHECK(with_own_option == Words{"srun", "--ntasks-per-node=3", "--nodes=3", "--ntasks=9",
+                                 "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank"});
 }
 
 TEST_CASE("Slurm's lists of task counts are parsed, and malformed lists are refused") {

@@ -43,6 +43,7 @@ TEST_CASE("a step whose SIGCHLD was lost still ends, because tick() looks for en
     Sink err(*loop, STDERR_FILENO);
     const StepContext context{*loop, handler, out, err};
     const auto env = Env::of_process();
+    // For a step of Slurm, `true` is started in place of srun. It reports no task, so no rank ends.
     auto step =
         is_local ? start_local(context, {"true"}, env, 2) : start_srun(context, {"true"}, env);
     REQUIRE(step);

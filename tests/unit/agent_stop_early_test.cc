@@ -34,15 +34,17 @@ TEST_CASE(
   CHECK(*why ==
         "stopped early: the best loss at epoch 6 is 0.25, and the median of 3 other points is 0.2 "
         "(sweep.stop_early)");
-  Trajectory own_without_epoch;
-  add_report(kLossRule, own_without_epoch, *read_report(kLossRule, Json{{"step", 9}, {"loss", 7}}));
-  CHECK(why_stop(kLossRule, own_without_epoch, others)
+  Trajectory without_epochs;
+  add_report(kLossRule, without_epochs, *read_report(kLossRule, Json{{"step", 9}, {"loss", 7}}));
+  CHECK(why_stop(kLossRule, without_epochs, others)
             ->starts_with("stopped early: the best loss at step 9 is"));
   CHECK_FALSE(why_stop(kLossRule, flat(6, 0.2), others).has_value());
   CHECK_FALSE(why_stop(kLossRule, flat(6, 0.15), others).has_value());
 }
 
-TEST_CASE("no point ends before `after`, or if fewer than three others have reached its epoch") {
+TEST_CASE(
+    "no point ends before epoch stop_early.after, or if fewer than three others have reached the "
+    "point's epoch") {
   const std::vector<Trajectory> others{flat(9, 0.1), flat(9, 0.1), flat(9, 0.1)};
   CHECK_FALSE(why_stop(kLossRule, flat(4, 9), others).has_value());
   CHECK(why_stop(kLossRule, flat(5, 9), others).has_value());

@@ -1,5 +1,5 @@
-// Tests the table of keys with which lead answers the ranks. put() returns one answer for each rank
-// that waits for the key, and one answer for the rank that puts it.
+// Tests lead's table of keys and values, which ranks share. put() returns one answer for each rank
+// that waits for the key, and one answer for the rank that puts the key.
 
 #include <string>
 
@@ -89,9 +89,11 @@ TEST_CASE("the length of keys and the size of the whole table are limited") {
   CHECK_FALSE(store.put(0, 1, "", "00").back().value);
   CHECK_FALSE(store.put(0, 1, std::string(StoreTable::kKeyLimitBytes + 1, 'k'), "00").back().value);
   const std::string big(1U << 20U, '0');
-  int stored = 0;
-  while (stored < 1000 && store.put(0, 1, "k" + std::to_string(stored), big).back().value) ++stored;
-  CHECK(stored == 255);  // 256 MiB, minus the keys
+  int stored_count = 0;
+  while (stored_count < 1000 &&
+         store.put(0, 1, "k" + std::to_string(stored_count), big).back().value)
+    ++stored_count;
+  CHECK(stored_count == 255);  // 256 MiB, minus the keys
 }
 
 }  // namespace

@@ -56,16 +56,17 @@ TEST_CASE("text without fields stays unchanged, and doubled braces become single
   CHECK(expanded(R"(TF={{"index": {rank}}})") == R"(TF|{"index": 5})");
 }
 
-TEST_CASE("unknown fields, unmatched braces and invalid names are refused") {
+TEST_CASE("unknown fields, unpaired braces and invalid names are refused") {
   struct Case {
     const char* argument;
     const char* message_part;
   };
   for (const auto& wrong :
        {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "unknown field '{}'"},
-        Case{"A={rank", "without its partner"}, Case{"A=rank}", "without its partner"},
-        Case{"A", "not NAME=TEMPLATE"}, Case{"=x", "cannot name a variable"},
-        Case{"1A=x", "cannot name a variable"}, Case{"A B=x", "cannot name a variable"}}) {
+        Case{"A={rank", "an unpaired brace"}, Case{"A=rank}", "an unpaired brace"},
+        Case{"A", "not NAME=TEMPLATE"}, Case{"=x", "is not a valid name of a variable"},
+        Case{"1A=x", "is not a valid name of a variable"},
+        Case{"A B=x", "is not a valid name of a variable"}}) {
     CAPTURE(wrong.argument);
     const auto parsed = EnvTemplate::parse(wrong.argument);
     REQUIRE_FALSE(parsed);

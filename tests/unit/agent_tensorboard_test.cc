@@ -187,7 +187,8 @@ TEST_CASE_FIXTURE(EventFileFixture,
 }
 
 TEST_CASE_FIXTURE(EventFileFixture,
-                  "a report of a checkpoint is no value and delays no other report") {
+                  "a checkpoint in a report is not a value, and a report with only a checkpoint "
+                  "delays no other report") {
   open();
   report(R"({"checkpoint": 256})");
   report(R"({"step": 260, "loss": 0.5, "checkpoint": 256})");
@@ -251,8 +252,9 @@ TEST_CASE_FIXTURE(
   CHECK(events[2]["scalars"] == Json{{"system/cpu_cores", 1.0}});
 }
 
-TEST_CASE_FIXTURE(EventFileFixture,
-                  "a metrics.jsonl that cannot be read is a failure that names the file") {
+TEST_CASE_FIXTURE(
+    EventFileFixture,
+    "the message about a metrics.jsonl that cannot be read has the name of the file") {
   std::filesystem::create_symlink("/dev/zero", run / "metrics.jsonl");
   open(0, ValueSource::kMetricsFile);
   CHECK_FALSE(log->drain(20s));
@@ -292,10 +294,10 @@ TEST_CASE_FIXTURE(EventFileFixture, "a file has a limited number of tags over al
     log->on_report(body, wall, now);
     pass(2s);
   }
-  std::size_t tags = 0;
+  std::size_t tag_count = 0;
   for (const Json& event : close_and_decode())
-    tags += event.value("scalars", Json::object()).size();
-  CHECK(tags == TensorboardLog::kMostTags);
+    tag_count += event.value("scalars", Json::object()).size();
+  CHECK(tag_count == TensorboardLog::kMostTags);
 }
 
 }  // namespace dlrun::agent

@@ -31,7 +31,7 @@ std::vector<std::string> slurm_lines() {
   return lines;
 }
 
-/// The side of lead: reads srun's standard error.
+/// Lead's side, which reads srun's standard error.
 struct Lead {
   std::vector<std::string> unmarked;  ///< whole lines without marks: those of Slurm
   MarkedTextReader reader{marks(), [this](std::string_view line) { unmarked.emplace_back(line); }};
@@ -39,7 +39,7 @@ struct Lead {
   std::string read(std::string_view bytes) { return reader.read(bytes); }
 };
 
-/// Returns the whole text with the marks that its agent adds.
+/// Returns the whole text with the marks that an agent adds.
 std::string marked(std::string_view text) {
   TextMarker marker(marks());
   auto out = marker.add(text, Clock::time_point());
@@ -64,7 +64,7 @@ TEST_CASE("an open line is held until it ends, is old or is too long") {
   CHECK_FALSE(holder.deadline().has_value());
 }
 
-TEST_CASE("a program that prints lines like Slurm's cannot pass for Slurm") {
+TEST_CASE("lines of a program are not taken for Slurm's, even if they look like Slurm's") {
   for (const auto& line : slurm_lines()) {
     for (const auto& text :
          {line + "\n", line, "50%\r" + line + "\n", "50%" + line, "\n" + line + "\r\n"}) {
@@ -86,8 +86,8 @@ TEST_CASE("Slurm's lines are found in the text of ranks, also after a line witho
 }
 
 TEST_CASE(
-    "marks differ between attempts: a program that copies another attempt's marks cannot pass for "
-    "Slurm") {
+    "marks differ between attempts, so a line with another attempt's marks is not taken for "
+    "Slurm's") {
   Key other{};
   other.fill(8);
   CHECK(marks_of(other).head != marks().head);
@@ -142,13 +142,13 @@ TEST_CASE("an unfinished line waits for its end, but not longer than the limit")
   CHECK(marker.held_bytes() == 0);
 }
 
-TEST_CASE("a line that is torn by another rank's lines is not taken for Slurm's") {
-  const auto torn = marked("first srun: error: Node failure on n1\n");
+TEST_CASE("a line that is split by another rank's lines is not taken for Slurm's") {
+  const auto split_line = marked("first srun: error: Node failure on n1\n");
   const auto whole = marked("second\n");
-  for (std::size_t at = 0; at <= torn.size(); ++at) {
+  for (std::size_t at = 0; at <= split_line.size(); ++at) {
     CAPTURE(at);
     Lead lead;
-    const auto text = lead.read(torn.substr(0, at) + whole + torn.substr(at) + whole);
+    const auto text = lead.read(split_line.substr(0, at) + whole + split_line.substr(at) + whole);
     for (const auto& line : lead.unmarked) CHECK(line.find("srun") == std::string::npos);
     CHECK(text.find("second\n") != std::string::npos);
   }

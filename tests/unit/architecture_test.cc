@@ -1,5 +1,5 @@
-// Checks the sources against the rules of ARCHITECTURE.md, and the tests against some rules of
-// their own. Also checks that every test that PAINS.md names exists.
+// Checks the sources against the rules of ARCHITECTURE.md, and the tests against some rules for
+// tests. Also checks that every test that tests/PAINS.md or docs/security.md names exists.
 
 #include <algorithm>
 #include <filesystem>
@@ -52,7 +52,7 @@ std::string text_of(const fs::path& path) {
 const std::vector<std::string_view> kTopFolders{"cli", "launcher", "container", "runtime",
                                                 "common"};
 
-/// Returns the folder of kTopFolders in which an include path begins; "" if there is none.
+/// Returns the element of kTopFolders with which an include path begins; "" if there is none.
 std::string_view top_folder_of(std::string_view include) {
   const std::string_view top = include.substr(0, include.find('/'));
   const auto found = std::find(kTopFolders.begin(), kTopFolders.end(), top);
@@ -74,21 +74,22 @@ void check_includes(std::string_view folder, const std::vector<std::string_view>
   }
 }
 
-/// Checks that only files whose paths start with one of `files` include headers that start with one
-/// of `headers`.
-void check_users_of_headers(const std::vector<std::string_view>& headers,
-                            const std::vector<std::string_view>& files) {
+/// Checks that only files whose paths start with one of file_prefixes include headers that start
+/// with one of header_prefixes.
+void check_users_of_headers(const std::vector<std::string_view>& header_prefixes,
+                            const std::vector<std::string_view>& file_prefixes) {
   bool is_used = false;
   for (std::string_view folder : kTopFolders) {
     for (const Include& include : includes_of(folder)) {
       const auto is_start_of = [](std::string_view text) {
         return [text](std::string_view start) { return text.starts_with(start); };
       };
-      if (std::none_of(headers.begin(), headers.end(), is_start_of(include.target))) continue;
+      if (std::none_of(header_prefixes.begin(), header_prefixes.end(), is_start_of(include.target)))
+        continue;
       is_used = true;
       CAPTURE(include.file);
       CAPTURE(include.target);
-      CHECK(std::any_of(files.begin(), files.end(), is_start_of(include.file)));
+      CHECK(std::any_of(file_prefixes.begin(), file_prefixes.end(), is_start_of(include.file)));
     }
   }
   CHECK(is_used);  // a rule without any use checks nothing
@@ -122,10 +123,10 @@ TEST_CASE(
       "launcher/runs/index.h",   "launcher/runs/notice_relay.h",  "launcher/runs/ownership.h",
       "launcher/runs/resolve.h", "launcher/runs/status.h",        "launcher/runs/sweep_record.h",
       "launcher/runs/tools.h",   "launcher/runs/tracked_record.h"};
-  const auto starts_with_one_of = [](const std::vector<std::string_view>& all,
+  const auto starts_with_one_of = [](const std::vector<std::string_view>& prefixes,
                                      std::string_view text) {
-    return std::any_of(all.begin(), all.end(),
-                       [text](std::string_view one) { return text.starts_with(one); });
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [text](std::string_view prefix) { return text.starts_with(prefix); });
   };
   std::vector<std::string> used;
   for (const Include& include : includes_of("cli")) {
@@ -264,7 +265,7 @@ TEST_CASE("only cli/terminal and the listed files print") {
       R"(fmt::print\(|std::(cout|cerr|clog)\b|)"
       R"(\b(std::)?(v?f?printf|f?puts|f?putc|putchar|fwrite|fflush|perror)\(|)"
       R"(\bwrite(_all)?\((1|2|STD(OUT|ERR)_FILENO),|(OUT|ERR)_FILENO\) == 1|\\x1b\[|\\033\[)");
-  int found = 0;
+  int match_count = 0;
   for (std::string_view folder : kTopFolders) {
     for (const auto& entry :
          fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
@@ -276,14 +277,14 @@ TEST_CASE("only cli/terminal and the listed files print") {
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
         if (!std::regex_search(line.substr(0, line.find("//")), printing_code)) continue;
-        ++found;
+        ++match_count;
         CAPTURE(file);
         CAPTURE(line);
         CHECK(may_print);
       }
     }
   }
-  CHECK(found > 10);  // a rule without any use checks nothing
+  CHECK(match_count > 10);  // a rule without any use checks nothing
 }
 
 namespace {
@@ -326,11 +327,12 @@ TEST_CASE(
     }
   }
   CHECK(is_used);
-  // These sources of the command line write files, too, but none that belongs to a run.
-  struct Exception {
-    std::string_view file, what;
+  // These sources of cli may write the charts and pages that the user asks for. One of these files,
+  // report.html, is in a run's directory.
+  struct AllowedSource {
+    std::string_view file, what_it_writes;
   };
-  const std::vector<Exception> exceptions{
+  const std::vector<AllowedSource> allowed_sources{
       {"cli/commands/bench_scaling.cc", "a chart that the user asks for"},
       {"cli/commands/bench.cc", "a chart that the user asks for"},
       {"cli/commands/report.cc", "a page that the user asks for"},
@@ -341,8 +343,8 @@ TEST_CASE(
       continue;
     CAPTURE(line.file);
     CAPTURE(line.text);
-    CHECK(std::any_of(exceptions.begin(), exceptions.end(),
-                      [&](const Exception& one) { return one.file == line.file; }));
+    CHECK(std::any_of(allowed_sources.begin(), allowed_sources.end(),
+                      [&](const AllowedSource& one) { return one.file == line.file; }));
   }
 }
 
@@ -365,8 +367,8 @@ TEST_CASE("only launcher/cleanup deletes runs") {
 }
 
 TEST_CASE(
-    "launcher/submit includes no headers for printing, and no other folder includes the steps of a "
-    "submission") {
+    "launcher/submit includes no headers for printing, and only launcher/submit includes the "
+    "headers of its steps") {
   for (const Include& include : includes_of("launcher/submit")) {
     CAPTURE(include.file);
     CAPTURE(include.target);
@@ -379,7 +381,7 @@ TEST_CASE(
   const std::vector<std::string_view> step_headers{
       "launcher/submit/dependencies.h",       "launcher/submit/downloads.h",
       "launcher/submit/built_environments.h", "launcher/submit/environments.h",
-      "launcher/submit/job_secrets.h",        "launcher/submit/known_bad.h",
+      "launcher/submit/job_secrets.h",        "launcher/submit/known_bad_exclusion.h",
       "launcher/submit/log_folders.h",        "launcher/submit/recording.h",
       "launcher/submit/slurm_options.h",      "launcher/submit/submit_once.h",
       "launcher/submit/sbatch_settings.h"};
@@ -400,10 +402,10 @@ TEST_CASE(
 TEST_CASE(
     "files and JSON that other users may have written are read only by the safe reader and "
     "parser") {
-  struct Exception {
+  struct AllowedSource {
     std::string_view file, why;
   };
-  const std::vector<Exception> exceptions{
+  const std::vector<AllowedSource> allowed_sources{
       {"common/untrusted_file.cc", "the reader itself"},
       {"common/bounded_json.h", "the parser itself"},
       {"launcher/executors/rest_token.cc", "checks owner and mode before it reads"},
@@ -414,7 +416,7 @@ TEST_CASE(
        "reads the first bytes of a regular file, and has its own errors"},
       {"launcher/executors/local.cc",
        "reads a file of the kernel, in a folder of /proc that it holds open"},
-      {"runtime/agent/descendants.cc", "reads hundreds of files of the kernel a second"},
+      {"runtime/agent/descendants.cc", "reads hundreds of the kernel's files per second"},
       {"runtime/agent/secrets.cc", "checks owner and mode before it reads"},
   };
   // A line with one of these words reads no file that other users may have written: a folder is
@@ -430,7 +432,7 @@ TEST_CASE(
          fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
-      const auto is_this = [&](const Exception& one) { return one.file == file; };
+      const auto is_this = [&](const AllowedSource& one) { return one.file == file; };
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
         const auto holds = [&](std::string_view word) {
@@ -442,13 +444,13 @@ TEST_CASE(
         used.push_back(file);
         CAPTURE(file);
         CAPTURE(line);
-        CHECK(std::any_of(exceptions.begin(), exceptions.end(), is_this));
+        CHECK(std::any_of(allowed_sources.begin(), allowed_sources.end(), is_this));
       }
     }
   }
-  for (const Exception& one : exceptions) {
+  for (const AllowedSource& one : allowed_sources) {
     CAPTURE(one.file);
-    // An exception without any use allows nothing.
+    // A source without such a call needs no permission.
     CHECK(std::find(used.begin(), used.end(), one.file) != used.end());
   }
 }
@@ -477,7 +479,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "no setup_file of an end-to-end test skips, because bats would run its tests all the same") {
+    "no setup_file of an end-to-end test skips, because bats would run the file's tests all the "
+    "same") {
   const fs::path folder = fs::path(DLRUN_SOURCE_DIR) / "tests/e2e";
   int setup_count = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -499,11 +502,13 @@ TEST_CASE(
   CHECK(setup_count > 5);
 }
 
-TEST_CASE("unit tests that limit time or memory are built for the release") {
+TEST_CASE(
+    "unit tests that limit time or memory are in the programs that scripts/test runs in the "
+    "release build") {
   const fs::path folder = fs::path(DLRUN_SOURCE_DIR) / "tests" / "unit";
   const std::string list = text_of(folder / "CMakeLists.txt");
   const std::string tests_of_release = list.substr(0, list.find("\ndlrun_unit_test("));
-  std::size_t found = 0;
+  std::size_t file_count = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (!name.ends_with("_test.cc") || name == "architecture_test.cc") continue;
@@ -511,13 +516,34 @@ TEST_CASE("unit tests that limit time or memory are built for the release") {
     if (text.find("__SANITIZE_") == std::string::npos &&
         text.find("tests/time_bounds.h") == std::string::npos)
       continue;
-    ++found;
+    ++file_count;
     CHECK_MESSAGE(tests_of_release.find(name) != std::string::npos, name);
   }
-  CHECK(found > 5);
+  CHECK(file_count > 5);
 }
 
-TEST_CASE("every test that PAINS.md names exists") {
+namespace {
+
+/// Returns the text of a test's source. A long name consists of several literals, which the
+/// compiler joins; in the result they are one literal.
+std::string text_with_joined_literals(const fs::path& path) {
+  static const std::regex kSeam(R"("\s*\n\s*")");
+  return std::regex_replace(text_of(path), kSeam, "");
+}
+
+/// Returns the path, below the repository, of a file that docs/security.md names with or without
+/// its folder.
+fs::path path_of_named_test(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  for (const char* folder : {"tests/unit", "tests/e2e", "tests/golden"}) {
+    if (fs::exists(fs::path(DLRUN_SOURCE_DIR) / folder / name)) return fs::path(folder) / name;
+  }
+  return name;
+}
+
+}  // namespace
+
+TEST_CASE("every test in the tables of PAINS.md exists") {
   const fs::path tests = fs::path(DLRUN_SOURCE_DIR) / "tests";
   std::ifstream page(tests / "PAINS.md");
   int named_count = 0;
@@ -531,13 +557,37 @@ TEST_CASE("every test that PAINS.md names exists") {
       const std::size_t colon = test.find(": ");
       CAPTURE(test);
       REQUIRE(colon != std::string::npos);
-      const std::string text = text_of(tests / test.substr(0, colon));
-      // A long name consists of several literals, which the compiler joins.
-      static const std::regex kSeam(R"("\s*\n\s*")");
-      const std::string joined = std::regex_replace(text, kSeam, "");
-      CHECK(joined.find(test.substr(colon + 2)) != std::string::npos);
+      const std::string text = text_with_joined_literals(tests / test.substr(0, colon));
+      CHECK(text.find(test.substr(colon + 2)) != std::string::npos);
       ++named_count;
     }
   }
   CHECK(named_count > 20);
+}
+
+TEST_CASE("every test that docs/security.md names exists") {
+  std::string page = text_of(fs::path(DLRUN_SOURCE_DIR) / "docs/security.md");
+  std::replace(page.begin(), page.end(), '\n', ' ');
+  // The name of a file with tests, or a quotation: the start of the name of a test in the file that
+  // is named before it.
+  static const std::regex kFileOrQuotation(
+      R"re(`([\w./-]+(?:_test\.cc|\.bats|_test\.py))`|"([^"]+)")re");
+  std::string file, text;
+  int quotation_count = 0;
+  for (std::sregex_iterator match(page.begin(), page.end(), kFileOrQuotation), end; match != end;
+       ++match) {
+    if ((*match)[1].matched) {
+      file = (*match)[1].str();
+      text = text_with_joined_literals(fs::path(DLRUN_SOURCE_DIR) / path_of_named_test(file));
+      CHECK_MESSAGE(!text.empty(), file);
+      continue;
+    }
+    ++quotation_count;
+    const std::string start = (*match)[2].str();
+    CAPTURE(file);
+    CAPTURE(start);
+    const std::string before_name = file.ends_with(".py") ? "def " : "\"";
+    CHECK(text.find(before_name + start) != std::string::npos);
+  }
+  CHECK(quotation_count > 20);
 }

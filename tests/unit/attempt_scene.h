@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// Records every action of an attempt.
-struct Notes final : AttemptOutlet {
+struct ActionLog final : AttemptOutlet {
   std::vector<std::pair<int, Json>> sent;
   std::vector<Json> broadcasts;
   std::vector<std::pair<std::string, Json>> events;
@@ -60,11 +60,11 @@ struct Notes final : AttemptOutlet {
 
 /// An attempt with two ranks on each of n1, n2, ..., and a clock that the test moves.
 struct Scene {
-  Notes notes;
+  ActionLog actions;
   Attempt::Clock::time_point now{std::chrono::hours(1)};
   Attempt attempt;
 
-  explicit Scene(AttemptOptions options = {}) : attempt(std::move(options), notes, now) {}
+  explicit Scene(AttemptOptions options = {}) : attempt(std::move(options), actions, now) {}
 
   /// Moves the clock and lets the attempt react.
   void pass(milliseconds time) {
@@ -81,7 +81,7 @@ struct Scene {
     hello.port = rank == 0 ? 29500 : 0;
     attempt.on_hello(rank, hello, now);
   }
-  /// Lets all ranks join, the last one first.
+  /// Lets all ranks join, in descending order.
   void all_join(int size) {
     for (int rank = size - 1; rank >= 0; --rank) hello(rank, size);
   }

@@ -31,18 +31,18 @@ TEST_CASE("single: a larger world is refused") {
   CHECK(comm.error().code == Errc::kInvalid);
 }
 
-TEST_CASE("backends: an unknown name suggests the nearest") {
-  const auto near = make_communicator("glooo", {});
-  REQUIRE_FALSE(near);
-  CHECK(near.error().code == Errc::kUsage);
-  CHECK(near.error().message.find("did you mean 'gloo'?") != std::string::npos);
-  const auto far = make_communicator("carrier pigeon", {});
-  REQUIRE_FALSE(far);
-  CHECK(far.error().message.find("auto, single, shm, mpi, gloo, nccl and rccl") !=
+TEST_CASE("backends: the error for an unknown name suggests the nearest name, or lists all names") {
+  const auto similar = make_communicator("glooo", {});
+  REQUIRE_FALSE(similar);
+  CHECK(similar.error().code == Errc::kUsage);
+  CHECK(similar.error().message.find("did you mean 'gloo'?") != std::string::npos);
+  const auto unlike = make_communicator("carrier pigeon", {});
+  REQUIRE_FALSE(unlike);
+  CHECK(unlike.error().message.find("auto, single, shm, mpi, gloo, nccl and rccl") !=
         std::string::npos);
 }
 
-TEST_CASE("rccl: without RCCL the error names the library and the remedy") {
+TEST_CASE("rccl: without RCCL the error has the name of the library and a remedy") {
   if (void* const library = ::dlopen("librccl.so.1", RTLD_NOW); library != nullptr) {
     MESSAGE("skipped: this machine has RCCL");
     ::dlclose(library);

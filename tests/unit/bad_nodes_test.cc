@@ -55,7 +55,7 @@ TEST_CASE("bad nodes are remembered until their time is over, each with its late
   CHECK(names_of(read_bad_nodes(file, kNow + hours(1))).empty());
 }
 
-TEST_CASE("a forgotten node is good on every cluster until it is bad again") {
+TEST_CASE("a node that is forgotten counts as good on every cluster, until it is bad again") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   const std::vector<BadNode> nodes{bad_node("n1"), bad_node("n1", "lost", "juwels"),
@@ -84,7 +84,7 @@ TEST_CASE("several runs that remember bad nodes at the same time lose none") {
   CHECK(names_of(read_bad_nodes(file, kNow)).size() == 160);
 }
 
-TEST_CASE("a line after a torn line is not lost") {
+TEST_CASE("a line after an incomplete line is not lost") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   REQUIRE(create_file_exclusive(file, R"({"node":"n9","un)"));
@@ -93,7 +93,7 @@ TEST_CASE("a line after a torn line is not lost") {
   CHECK(names_of(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
 }
 
-TEST_CASE("lines that do not name exactly one node are ignored") {
+TEST_CASE("lines whose field `node` is not the name of one node are ignored") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   std::vector<BadNode> nodes;

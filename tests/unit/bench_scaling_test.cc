@@ -25,8 +25,8 @@ std::vector<ScalingMeasurement> measurements_of(const ScalingModel& model,
 }  // namespace
 
 TEST_CASE(
-    "a modelled step has compute time, and 2(n-1) latencies and 2(n-1)/n transfers of a ring "
-    "all-reduce") {
+    "a modelled step takes the compute time, plus 2(n-1) latencies and 2(n-1)/n transfers of a "
+    "ring all-reduce") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   CHECK(model.step_s(1) == doctest::Approx(1e-3));
   CHECK(model.step_s(4) == doctest::Approx(1e-3 + 6e-5 + 6e-4));

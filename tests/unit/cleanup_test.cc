@@ -247,7 +247,8 @@ TEST_CASE_FIXTURE(
   CHECK(errors.size() == 1);
 }
 
-TEST_CASE_FIXTURE(CleanupFixture, "files of earlier deletions that cannot be deleted are named") {
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "files of earlier deletions that cannot be deleted are reported") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can make a file immutable");
     return;
@@ -326,10 +327,9 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run with another run inside its directory s
   CHECK(plan({outer}).deletions.size() == 1);
 }
 
-TEST_CASE_FIXTURE(
-    CleanupFixture,
-    "the question of prune --keep-checkpoints explains the diagnostic files, the "
-    "line of each run is short, and a second prune says that no such files are left") {
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "prune --keep-checkpoints explains diagnostic files once, not for each run, and "
+                  "a second prune finds none") {
   const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   put(run.path / "slurm-42.out", "word\n");
   RunInspector inspector(env);
@@ -393,14 +393,14 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
   request.folder = runs / ".";
   CHECK(ids_to_prune(request) == expected);
   request.parts = RunParts::kDiagnostics;
-  CHECK(ids_to_prune(request).empty());  // these runs have no output
+  CHECK(ids_to_prune(request).empty());  // these runs have no diagnostic files
   put(runs / "old-20261121-120000-00aa" / "slurm-42.out", "x");
   CHECK(ids_to_prune(request) == std::vector<std::string>{"old-20261121-120000-00aa"});
 }
 
 TEST_CASE_FIXTURE(
     CleanupFixture,
-    "a point that has not ended does not prevent the records of other points from being sent") {
+    "the record of an ended point is sent even if another point of its sweep has not ended") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   for (const char* point : {"0", "1"}) {
     REQUIRE(MlflowRecord(sweep.path / "array-0" / point)
@@ -508,10 +508,9 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(fs::exists(values_file));
 }
 
-TEST_CASE_FIXTURE(
-    TrackedRunFixture,
-    "a run's MLflow record gets the end without Slurm's cluster name if the submission names the "
-    "cluster") {
+TEST_CASE_FIXTURE(TrackedRunFixture,
+                  "a run's MLflow record gets the end without Slurm's cluster name if the "
+                  "submission has the cluster's name") {
   record_claim_at(days_ago(1));
   Submission submission;
   submission.token = std::string(32, 'a');
@@ -600,7 +599,9 @@ TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed f
   CHECK(index().list()->entries.empty());
 }
 
-TEST_CASE_FIXTURE(CleanupFixture, "runs are measured with their checkpoints, the largest first") {
+TEST_CASE_FIXTURE(
+    CleanupFixture,
+    "the sizes of runs and of their checkpoints are measured, and the largest run comes first") {
   const auto small = make_ended_run("small-20261121-120000-00aa", 50, 40);
   const auto large = make_ended_run("large-20261121-120000-00aa", 50, 40);
   put(large.path / "ckpt" / "model.bin", std::string(1'000'000, 'x'));

@@ -1,3 +1,6 @@
+// Tests dlrun's command line as a whole: exit codes, errors, `render -o`, the log, and the
+// generated files in the source tree (completions, manual page, key reference and schema).
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,11 +45,11 @@ TEST_CASE_FIXTURE(CliFixture,
   REQUIRE(write_file_atomic(folder.path() / "old.sbatch",
                             "#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
               .has_value());
-  const auto check_usage_error = [&](std::vector<const char*> words, const char* part) {
+  const auto check_usage_error = [&](std::vector<const char*> words, const char* expected) {
     const std::string result = code_and_stderr(std::move(words));
     CAPTURE(result);
     CHECK(result.starts_with("2\n"));
-    CHECK(result.find(part) != std::string::npos);
+    CHECK(result.find(expected) != std::string::npos);
   };
   check_usage_error({"check", "old.sbatch"}, "`dlrun submit` accepts job scripts");
   check_usage_error({"init", "--yes", "--", "old.sbatch"},
@@ -163,7 +166,7 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(call({"site", "show", "mine.yaml"}) == 2);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the version names the commit if the build knew it") {
+TEST_CASE_FIXTURE(CliFixture, "--version shows the commit if the build knew it") {
   const auto printed = (folder.path() / "printed").string();
   const auto version = [&](std::vector<const char*> words) {
     REQUIRE(write_file_atomic(printed, ""));
@@ -332,7 +335,9 @@ TEST_CASE_FIXTURE(
   CHECK(code_and_stderr({"submit", "x.yaml", "--runs", "x.yaml"}) == expected);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a full standard output is an error, also for --help and --version") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "standard output that cannot be written is an error, also for --help and --version") {
   for (const char* word : {"--help", "--version", "schema"}) {
     CAPTURE(word);
     CHECK(code_and_stderr({word}, "/dev/full") ==
@@ -340,7 +345,7 @@ TEST_CASE_FIXTURE(CliFixture, "a full standard output is an error, also for --he
   }
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name gets the run's name") {
+TEST_CASE_FIXTURE(CliFixture, "a job whose script sets no name gets the run's name") {
   REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -o %x.txt\ntrue\n"));
   CHECK(code_and_stderr({"submit", "fit.sh", "--dry-run"}).find(" --job-name=fit ") !=
         std::string::npos);
@@ -348,9 +353,9 @@ TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name gets the run's
   CHECK(code_and_stderr({"submit", "fit.sh", "--dry-run"}).find("--job-name") == std::string::npos);
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "an unknown option is named with the nearest option, and words after -- are not checked") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "the error for an unknown option suggests the nearest one, and words after -- "
+                  "are not checked") {
   CHECK(code_and_stderr({"init", "--modul", "x", "--", "python", "train.py"}) ==
         "2\ndlrun: error: `dlrun init` has no option '--modul'; did you mean '--module'?\nSee "
         "`dlrun init --help`.\n");
@@ -453,7 +458,8 @@ TEST_CASE_FIXTURE(CliFixture,
   }
 }
 
-TEST_CASE_FIXTURE(CliFixture, "bench collectives names the package of a missing trainer") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "if the trainer is missing, bench collectives says which package to install") {
   const auto said = code_and_stderr({"bench", "collectives", "--ranks", "2"});
   CHECK(said.starts_with("6\n"));
   CHECK(has(said,

@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "an error about the value of a flag of init names the flag, and no line of exp.yaml") {
+    "an error about the value of a flag of init refers to the flag, not to a line of exp.yaml") {
   for (const char* flag : {"--nodes", "--tasks", "--cpus"}) {
     for (const char* value : {"x", "0", "2.5", "99999999999999999999"}) {
       CHECK(code_and_stderr({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(CliFixture,
                   "init --from writes a spec that passes check, warns about lines that it leaves "
-                  "out, and runs no line") {
+                  "out, and never runs the script") {
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -t 10\nmkdir out\n"
                                       "srun python t.py\ntouch ran\n";
   const std::string result = code_and_stderr({"init", "--from", "job.sh", "-o", "exp.yaml"});

@@ -27,7 +27,7 @@ TEST_CASE("status of a local run shows no log if the file of the log does not ex
   CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will create it
 }
 
-TEST_CASE("status names the host and the process of a local run") {
+TEST_CASE("status shows the host and the process of a local run") {
   RunStatus status;
   const IndexEntry run{"x-1", "x", "/no/such/run", ""};
   status.job = {std::string(kLocalCluster), "n1:4711:123456"};
@@ -55,7 +55,7 @@ TEST_CASE("status shows only existing logs and stacks of a run that has ended") 
   for (const auto& path : paths) CHECK(has(shown(run, status), path.string()));
 }
 
-TEST_CASE("status names the error file of a job, unless it is the file with the output") {
+TEST_CASE("status shows the error file of a job, unless it is the file with the output") {
   RunStatus status;
   Submission& submission = status.facts.submission.emplace();
   status.job = submission.job = {"", "42"};
@@ -80,14 +80,14 @@ TEST_CASE(
         std::string::npos);
   record.attempt = 1;
   CHECK(shown(run, status).find("attempt   1, after node_failure; at most 2") != std::string::npos);
-  record.restarts.back().left = 0;
+  record.restarts.back().restarts_left = 0;
   CHECK(shown(run, status).find("after node_failure; no restart left") != std::string::npos);
   record.ended = true;
   CHECK(shown(run, status).find("left") == std::string::npos);
 }
 
 TEST_CASE(
-    "status of a run that timed out without a warning or a restart names the keys that let a run "
+    "status of a run that timed out without a warning or a restart shows the keys that let a run "
     "continue") {
   RunStatus status;
   status.state = RunState::kTimeout;
@@ -116,17 +116,17 @@ TEST_CASE("status shows the error of the first failed rank once, and its exit co
   status.detail = "rank 1 on n1: pyhton3: command not found; dlrun ends the other rank";
   status.detail_shows_failed_rank = true;
   RunRecord& record = status.facts.record;
-  record.attempt_reason = EndReason::kRankFailed;
+  record.attempt_end_reason = EndReason::kRankFailed;
   record.first_failed = RankFailure{1, "n1", 127, "", "pyhton3: command not found"};
   CHECK(has(shown(run, status), "failed    rank 1 on n1 ended with code 127\n"));
   status.detail_shows_failed_rank = false;
   CHECK(has(shown(run, status), "ended with code 127 (pyhton3: command not found)"));
   status.detail_shows_failed_rank = true;
-  record.attempt_reason = EndReason::kHang;
+  record.attempt_end_reason = EndReason::kHang;
   CHECK(has(shown(run, status), "ended with code 127 (pyhton3: command not found)"));
 }
 
-TEST_CASE("the sentence on a run that failed or timed out names the command that shows more") {
+TEST_CASE("the sentence on a run that failed or timed out has the command that shows more") {
   const IndexEntry run{"x-1", "x", "/x", ""};
   RunStatus status;
   for (const RunState state : {RunState::kFailed, RunState::kTimeout}) {

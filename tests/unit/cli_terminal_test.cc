@@ -21,14 +21,15 @@
 namespace dlrun {
 namespace {
 
-// Contains OSC 52 (sets the clipboard), C1's CSI in UTF-8 and as a single byte, a direction
-// override, a hidden character, a tag character, a forged line and a null byte.
-const std::string kNasty = std::string(
-                               "a\033]52;c;eA==\a\xc2\x9b"
-                               "2J\x9b"
-                               "1m\u202eb\u200b\U000e0041\r\nforged") +
-                           '\0' + "c";
-const std::string kEscapedNasty =
+// Contains the sequence OSC 52, which sets the clipboard; the C1 control CSI, in UTF-8 and as a
+// single byte; a direction override, an invisible character and a tag character; a forged line; a
+// null byte.
+const std::string kHostileText = std::string(
+                                     "a\033]52;c;eA==\a\xc2\x9b"
+                                     "2J\x9b"
+                                     "1m\u202eb\u200b\U000e0041\r\nforged") +
+                                 '\0' + "c";
+const std::string kEscapedHostileText =
     "a\\x1b]52;c;eA=="
     "\\x07\\xc2\\x9b2J\\x9b1m\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xf3\\xa0\\x81\\x81\\x0d\\x0aforged\\x"
     "00c";
@@ -63,12 +64,12 @@ UniqueFd pipe_without_reader() {
 
 TEST_CASE(
     "control characters and newlines of a value are escaped in a text, with or without a style") {
-  CHECK(text("{}\n", kNasty).plain() == kEscapedNasty + "\n");
-  CHECK(text("{}\n", styled(Style::kRed, kNasty)).plain() == kEscapedNasty + "\n");
-  CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) ==
-        "\033[31m" + kEscapedNasty + "\033[0m\n");
-  CHECK(text("{} and {}", text("{}", kNasty), 7).plain() == kEscapedNasty + " and 7");
-  // A value cannot contain the internal marks of a style.
+  CHECK(text("{}\n", kHostileText).plain() == kEscapedHostileText + "\n");
+  CHECK(text("{}\n", styled(Style::kRed, kHostileText)).plain() == kEscapedHostileText + "\n");
+  CHECK(text("{}\n", styled(Style::kRed, kHostileText)).render(true) ==
+        "\033[31m" + kEscapedHostileText + "\033[0m\n");
+  CHECK(text("{} and {}", text("{}", kHostileText), 7).plain() == kEscapedHostileText + " and 7");
+  // The bytes that mark a style internally are escaped in a value.
   CHECK(text("{}",
              "a\x01"
              "b\x02")
@@ -76,8 +77,9 @@ TEST_CASE(
 }
 
 TEST_CASE("cells of a table are escaped, and columns fit the escaped text") {
-  CHECK(table({{"A", "B"}, {kNasty, "x"}}).plain() ==
-        "A" + std::string(kEscapedNasty.size() + 1, ' ') + "B\n" + kEscapedNasty + "  x\n");
+  CHECK(table({{"A", "B"}, {kHostileText, "x"}}).plain() ==
+        "A" + std::string(kEscapedHostileText.size() + 1, ' ') + "B\n" + kEscapedHostileText +
+            "  x\n");
   CHECK(table({{"A"}, {"b"}}).render(true) == "\033[1mA\033[0m\nb\n");
 }
 
@@ -92,18 +94,19 @@ TEST_CASE(
     "host, paths") {
   RunStatus status;
   status.state = RunState::kFailed;
-  status.detail = kNasty;
-  status.job = {kNasty, "1" + kNasty};
+  status.detail = kHostileText;
+  status.job = {kHostileText, "1" + kHostileText};
   RunRecord& record = status.facts.record;
   record.has_events = true;
-  record.hosts = kNasty;
+  record.hosts = kHostileText;
   record.ranks = 2;
   record.result =
       nlohmann::ordered_json{{"k\033[2J", "v\033[2J"}, {"n", {{"\u202e", "\u009b"}}}}.dump();
-  record.first_failed = RankFailure{1, kNasty, 3, kNasty, kNasty};
-  record.warnings = {RunWarning{kNasty, kNasty, 1}};
-  record.restarts = {{0, kNasty, 1}};
-  const IndexEntry run{kNasty, kNasty, "/no/" + std::string("such\033[2J\u202e"), kNasty};
+  record.first_failed = RankFailure{1, kHostileText, 3, kHostileText, kHostileText};
+  record.warnings = {RunWarning{kHostileText, kHostileText, 1}};
+  record.restarts = {{0, kHostileText, 1}};
+  const IndexEntry run{kHostileText, kHostileText, "/no/" + std::string("such\033[2J\u202e"),
+                       kHostileText};
   const std::string shown = status_text(run, status).plain();
   for (const char c : shown) CHECK((c == '\n' || !is_control(c)));
   CHECK(shown.find("\u202e") == std::string::npos);
@@ -174,7 +177,7 @@ TEST_CASE("a log filter does not wait for more bytes after a byte that starts no
 TEST_CASE("a log that arrives byte by byte is shown like one that arrives in one piece") {
   const std::string log =
       "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" +
-      kNasty;
+      kHostileText;
   LogFilter whole(true), pieces(true);
   std::string expected = whole.pass(log), found;
   expected += whole.finish();
@@ -202,7 +205,9 @@ TEST_CASE(
   CHECK(how_printing_ends(pipe_without_reader().get(), STDERR_FILENO, print_messages) == "exit 7");
 }
 
-TEST_CASE("a failure of standard output is remembered, together with whether its reader has gone") {
+TEST_CASE(
+    "after a failed write to standard output, finish_output() and print_or_fail() fail, and "
+    "is_reader_gone() tells whether the reader has gone") {
   const Cli cli;
   const auto print_results = [&cli] {
     print(cli, "{}\n", std::string(1U << 20U, 'x'));
@@ -228,7 +233,8 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(how_printing_ends(pipe_without_reader().get(), STDERR_FILENO, status) == "exit 6");
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a command whose reader has gone ends with the code of SIGPIPE") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "a command whose reader has gone ends with the exit code 141, as after SIGPIPE") {
   const auto schema = [&] { return call({"schema"}); };
   const auto help = [&] { return call({"submit", "--help"}); };
   CHECK(how_printing_ends(pipe_without_reader().get(), STDOUT_FILENO, schema) == "exit 141");

@@ -22,7 +22,7 @@ std::string event_line(int second, const std::string& kind, Json fields) {
   return to_checked_line(event);
 }
 
-/// Returns the overview of a running run whose last rank is slow.
+/// Returns the overview of a running run. The rank with the highest number is slow.
 RunOverview overview_of_running_run(int ranks) {
   RunOverview overview;
   overview.run.id = "mnist-20260101-000000-abcd";
@@ -99,7 +99,8 @@ TEST_CASE(
   CHECK_FALSE(any_line_has(lines_of(overview_of_running_run(4), {100, 40, 0}, false), "q quits"));
 }
 
-TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and all with -n 0") {
+TEST_CASE(
+    "the JSON of top has at most N ranks with -n N, outliers first, and all ranks with -n 0") {
   const RunOverview overview = overview_of_running_run(8);
   CHECK(overview_json(overview)["rank_samples"].size() == 8);
   const auto samples = overview_json(overview, 3)["rank_samples"];
@@ -110,8 +111,8 @@ TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and al
 }
 
 TEST_CASE(
-    "the head and the table of top show the same step for rank 0: the newest one in the attempt of "
-    "the record") {
+    "the head and the table of top show the same step for rank 0: the newest one of the attempt in "
+    "the run's record") {
   RunOverview overview = overview_of_running_run(2);
   overview.ranks->rows[0].step = 31;  // the samples are newer than the last progress report
   std::string text = text_of(overview);
@@ -127,8 +128,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "top shows one line per point of a sweep with state and progress, and running points first if "
-    "not all fit") {
+    "top has a line for each point of a sweep, and running points come first if not all points "
+    "fit") {
   RunOverview overview;
   overview.run.id = "sweep-1";
   overview.status.state = RunState::kRunning;
@@ -219,8 +220,8 @@ TEST_CASE("top shows a huge loss in few characters, and no negative number of co
 }
 
 TEST_CASE(
-    "with 10,000 ranks top shows the conspicuous ones first, counts the others, and takes less "
-    "than half a second") {
+    "with 10,000 ranks top shows the outliers first, counts the others, and takes less than half a "
+    "second") {
   const RunOverview overview = overview_of_running_run(10'000);
   const auto begin = std::chrono::steady_clock::now();
   const auto lines = lines_of(overview, {100, 30, 0}, true);

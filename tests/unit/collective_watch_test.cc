@@ -18,7 +18,7 @@ struct SimulatedDevice final : WatchedCollectives {
   std::atomic<bool> is_stuck{false};
   std::atomic<int> busy_polls_left{0};
   std::atomic<bool> is_broken{false};
-  std::atomic<int> aborts{0};
+  std::atomic<int> abort_count{0};
 
   Result<> check_device() override {
     if (is_broken) return fail(Errc::kPeer, "NCCL: remote process exited");
@@ -29,7 +29,7 @@ struct SimulatedDevice final : WatchedCollectives {
     return busy_polls_left-- > 0;
   }
   void abort_all() override {
-    ++aborts;
+    ++abort_count;
     is_stuck = false;  // the waiting operation ends, with partial sums
   }
 };
@@ -50,7 +50,7 @@ TEST_CASE(
   REQUIRE(watch.start_collective(successful_start));
   CHECK(watch.wait_until_settled(milliseconds(10'000)));
   CHECK(device.busy_polls_left < 0);
-  CHECK(device.aborts == 0);
+  CHECK(device.abort_count == 0);
 }
 
 TEST_CASE(
@@ -59,9 +59,10 @@ TEST_CASE(
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start_collective(successful_start));
-  // The wait() of a collective's request calls only check_not_aborted(), and succeeds here.
+  // Request::wait() makes only this check, so it would succeed now although the collective is
+  // stuck.
   REQUIRE(watch.check_not_aborted());
-  while (device.aborts == 0) watch.abort_if_failed_or_late();
+  while (device.abort_count == 0) watch.abort_if_failed_or_late();
   CHECK_FALSE(device.is_busy());
   const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
@@ -76,11 +77,11 @@ TEST_CASE(
   SimulatedDevice device;
   CollectiveWatch watch(device, milliseconds(10'000));
   REQUIRE(watch.start_collective(successful_start));
-  device.is_broken = true;  // the collective's kernel has ended, too
+  device.is_broken = true;  // is_busy() is false: the collective's kernel has ended
   const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().message == "NCCL: remote process exited");
-  CHECK(device.aborts == 1);
+  CHECK(device.abort_count == 1);
   device.is_broken = false;
   CHECK_FALSE(watch.wait_until_settled(milliseconds(0)));  // the failure is permanent
   CHECK_FALSE(watch.start_collective(successful_start));
@@ -94,7 +95,7 @@ TEST_CASE("wait_until_settled() waits for a limited time, and then cuts off the 
   const auto before = steady_clock::now();
   CHECK_FALSE(watch.wait_until_settled(milliseconds(20)));
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
-  CHECK(device.aborts == 1);
+  CHECK(device.abort_count == 1);
 }
 
 TEST_CASE("wait_until_settled() fails after abandon(), with the first reason") {
@@ -105,7 +106,7 @@ TEST_CASE("wait_until_settled() fails after abandon(), with the first reason") {
   const auto settled = watch.wait_until_settled(milliseconds(0));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().message == "the communicator was abandoned");
-  CHECK(device.aborts == 1);
+  CHECK(device.abort_count == 1);
 }
 
 TEST_CASE(
@@ -119,7 +120,7 @@ TEST_CASE(
   });
   CHECK_FALSE(watch.wait_until_settled(milliseconds(60'000)));
   watchdog.join();
-  CHECK(device.aborts == 1);
+  CHECK(device.abort_count == 1);
 }
 
 }  // namespace dlrun

@@ -63,7 +63,7 @@ TEST_CASE(
   CHECK(count(svg, "ranks: time, us") == 2);
   CHECK(count(svg, "ranks: bus bandwidth, GB/s") == 2);
   // The bandwidth of shm at 2 ranks: the logarithmic axis goes from 0.01 to 10, so 6.711 is at 94 %
-  // of the panel's height of 230 units, whose top is at 58.
+  // of the panel's height. The panel's top is at 58, and its height is 230.
   CHECK(svg.find("900.0,71.3\" stroke=\"#d55e00\"") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("inf") == std::string::npos);

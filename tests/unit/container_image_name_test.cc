@@ -43,8 +43,8 @@ TEST_CASE("paths, file names, URLs and invalid names of images have no enroot fo
 }
 
 TEST_CASE(
-    "for apptainer an image's name is converted to docker's form, and every other image stays "
-    "unchanged") {
+    "for apptainer the name of an image is converted to docker's form, and paths, other URLs and "
+    "invalid names stay unchanged") {
   CHECK(apptainer_image_name("ubuntu") == "docker://ubuntu");
   CHECK(apptainer_image_name("nvcr.io#nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
   CHECK(apptainer_image_name("docker://nvcr.io/nvidia/cuda:12") ==

@@ -9,16 +9,17 @@
 namespace dlrun {
 namespace {
 
-ContainerStep step_of(std::string image) {
-  ContainerStep step;
-  step.spec.image = std::move(image);
-  return step;
+StepContainer container_of(std::string image) {
+  StepContainer container;
+  container.spec.image = std::move(image);
+  return container;
 }
 
-/// Returns the words of the command that enters the container, each on a line.
+/// Returns the words of the command that enters the container. Words that share a comment are on
+/// one line.
 std::string lines_of_words(const ContainerEnterScript& enter_script) {
   std::string text;
-  for (const ContainerLine& line : enter_script.words) text += line.text + "\n";
+  for (const ContainerWords& words : enter_script.words) text += words.text + "\n";
   return text;
 }
 
@@ -35,7 +36,7 @@ TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever f
   const auto image_option = [](std::string image) {
     std::vector<UserSrunOption> users_options;
     return pyxis_backend()
-        .step_options(step_of(std::move(image)), users_options)
+        .step_options(container_of(std::move(image)), users_options)
         .front()
         .value.value_or("");
   };
@@ -59,24 +60,24 @@ TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever f
 TEST_CASE(
     "enroot: mounts are fstab lines, and a mount of the user replaces dlrun's mount with the same "
     "target") {
-  ContainerStep step = step_of("/a.sqsh");
-  step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
-  step.dlrun_mounts.push_back({"/runs", "/runs", {}, true});
+  StepContainer container = container_of("/a.sqsh");
+  container.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
+  container.dlrun_mounts.push_back({"/runs", "/runs", {}, true});
   // The user's mount has the same target.
-  step.dlrun_mounts.push_back({"/other", "/in side", {}, true});
-  const std::string text = lines_of_words(enroot_backend().enter_script(step));
+  container.dlrun_mounts.push_back({"/other", "/in side", {}, true});
+  const std::string text = lines_of_words(enroot_backend().enter_script(container));
   CHECK(has(text, "--mount '/my\\040data:/in\\040side:x-create=auto,rbind,ro,rprivate'\n"));
   CHECK(has(text, "--mount /runs:/runs\n"));
   CHECK_FALSE(has(text, "/other"));
 }
 
 TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
-  ContainerStep step = step_of("/a.sqsh");
-  step.exported_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
-  const ContainerEnterScript enter_script = enroot_backend().enter_script(step);
+  StepContainer container = container_of("/a.sqsh");
+  container.exported_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
+  const ContainerEnterScript enter_script = enroot_backend().enter_script(container);
   CHECK(has(enter_script.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
   CHECK(has(enter_script.session, "| TOKEN_OF_MINE)"));
-  CHECK_FALSE(has(enter_script.batch, "| NCCL_DEBUG"));  // a pattern already covers it
+  CHECK_FALSE(has(enter_script.batch, "| NCCL_DEBUG"));  // the pattern NCCL_* covers it
 }
 
 TEST_CASE(
@@ -90,30 +91,30 @@ TEST_CASE(
 TEST_CASE(
     "enroot: home, root and writability are always set, so that a site's configuration has no "
     "effect on them") {
-  ContainerStep step = step_of("/a.sqsh");
-  CHECK(has(enroot_backend().enter_script(step).batch,
+  StepContainer container = container_of("/a.sqsh");
+  CHECK(has(enroot_backend().enter_script(container).batch,
             "ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n"));
-  step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
-  CHECK(has(enroot_backend().enter_script(step).batch,
+  container.spec.mount_home = container.spec.remap_root = container.spec.writable = true;
+  CHECK(has(enroot_backend().enter_script(container).batch,
             "ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=y"));
 }
 
 TEST_CASE(
     "enroot: a session's end does not kill process -1, which Slurm lists for a step without "
     "processes") {
-  const std::string session = enroot_backend().enter_script(step_of("/a.sqsh")).session;
+  const std::string session = enroot_backend().enter_script(container_of("/a.sqsh")).session;
   CHECK(has(session, "listpids \"$SLURM_JOB_ID\" | grep -E \"^ *[0-9]\" |"));
 }
 
 TEST_CASE("enroot: the image's entry point runs only if container.entrypoint is true") {
-  ContainerStep step = step_of("/a.sqsh");
-  step.exported_names = {"MINE"};
-  const std::string alone = enroot_backend().enter_script(step).batch;
-  CHECK(has(alone, "command-alone.conf"));
-  CHECK(has(alone, "|| { mkdir -p \"${rc%/*}\" && echo \"$own\" >\"$rc\"; }"));
-  CHECK_FALSE(has(alone, "DLRUN_KEPT_"));
-  step.spec.entrypoint = true;
-  const ContainerEnterScript enter_script = enroot_backend().enter_script(step);
+  StepContainer container = container_of("/a.sqsh");
+  container.exported_names = {"MINE"};
+  const std::string batch_without_entry_point = enroot_backend().enter_script(container).batch;
+  CHECK(has(batch_without_entry_point, "command-alone.conf"));
+  CHECK(has(batch_without_entry_point, "|| { mkdir -p \"${rc%/*}\" && echo \"$own\" >\"$rc\"; }"));
+  CHECK_FALSE(has(batch_without_entry_point, "DLRUN_KEPT_"));
+  container.spec.entrypoint = true;
+  const ContainerEnterScript enter_script = enroot_backend().enter_script(container);
   CHECK(has(enter_script.batch, "entry-point.conf"));
   CHECK(has(enter_script.batch, "for dlrun_name in MINE; do"));
   CHECK(has(lines_of_words(enter_script), "sh -c 'for n in MINE; do"));
@@ -165,30 +166,30 @@ TEST_CASE("pyxis: an image that is neither a path nor a name in a registry is re
 TEST_CASE(
     "apptainer: each key becomes its option, and keys and mount flags that it cannot express are "
     "refused") {
-  ContainerStep step = step_of("/a.sif");
-  step.may_have_gpus = true;
-  step.exported_names = {"A", "B"};
-  step.spec.mounts.push_back({"/d", "/in", {"ro"}});
-  std::string text = lines_of_words(apptainer_backend().enter_script(step));
+  StepContainer container = container_of("/a.sif");
+  container.may_have_gpus = true;
+  container.exported_names = {"A", "B"};
+  container.spec.mounts.push_back({"/d", "/in", {"ro"}});
+  std::string text = lines_of_words(apptainer_backend().enter_script(container));
   for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"})
     CHECK(has(text, word));
-  CHECK(has(apptainer_backend().enter_script(step).batch,
+  CHECK(has(apptainer_backend().enter_script(container).batch,
             "for dlrun_name in A B DLRUN_RUN DLRUN_JOB; do"));
-  step.may_have_gpus = false;
-  step.spec.mount_home = step.spec.writable = step.spec.remap_root = true;
-  step.spec.workdir = "/w x";
-  text = lines_of_words(apptainer_backend().enter_script(step));
+  container.may_have_gpus = false;
+  container.spec.mount_home = container.spec.writable = container.spec.remap_root = true;
+  container.spec.workdir = "/w x";
+  text = lines_of_words(apptainer_backend().enter_script(container));
   CHECK_FALSE(has(text, "--nv"));
   CHECK_FALSE(has(text, "--no-home"));
   for (const char* word : {"--fakeroot\n", "--writable-tmpfs\n", "--pwd '/w x'\n"})
     CHECK(has(text, word));
 
-  step.spec.mounts[0].flags = {"rprivate"};
-  CHECK(has(errors_of(apptainer_backend(), step.spec), "not 'rprivate'"));
-  step.spec.save = "/x";
-  step.spec.name = "n";
-  CHECK(has(errors_of(apptainer_backend(), step.spec), "keeps no containers"));
-  CHECK(has(errors_of(apptainer_backend(), step.spec), "cannot save"));
+  container.spec.mounts[0].flags = {"rprivate"};
+  CHECK(has(errors_of(apptainer_backend(), container.spec), "not 'rprivate'"));
+  container.spec.save = "/x";
+  container.spec.name = "n";
+  CHECK(has(errors_of(apptainer_backend(), container.spec), "keeps no containers"));
+  CHECK(has(errors_of(apptainer_backend(), container.spec), "cannot save"));
 }
 
 TEST_CASE(
@@ -211,37 +212,37 @@ TEST_CASE(
 
 TEST_CASE(
     "charliecloud: each key becomes its option, and keys that it cannot express are refused") {
-  ContainerStep step = step_of("/images/a");
-  step.exported_names = {"A"};
-  step.spec.mounts.push_back({"/d d", "/in", {"rw"}});
-  CHECK(errors_of(charliecloud_backend(), step.spec).empty());
-  std::string text = lines_of_words(charliecloud_backend().enter_script(step));
+  StepContainer container = container_of("/images/a");
+  container.exported_names = {"A"};
+  container.spec.mounts.push_back({"/d d", "/in", {"rw"}});
+  CHECK(errors_of(charliecloud_backend(), container.spec).empty());
+  std::string text = lines_of_words(charliecloud_backend().enter_script(container));
   for (const char* word : {"'--bind=/d d:/in'\n", "--cd=/\n"}) CHECK(has(text, word));
   for (const char* word : {"--home", "--uid"}) CHECK_FALSE(has(text, word));
-  const std::string script = charliecloud_backend().enter_script(step).batch;
+  const std::string script = charliecloud_backend().enter_script(container).batch;
   CHECK(has(script, "for dlrun_name in A DLRUN_RUN DLRUN_JOB; do"));
   CHECK(has(script, "dlrun_writable=n "));
-  step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
-  step.spec.workdir = "/w x";
-  text = lines_of_words(charliecloud_backend().enter_script(step));
+  container.spec.mount_home = container.spec.remap_root = container.spec.writable = true;
+  container.spec.workdir = "/w x";
+  text = lines_of_words(charliecloud_backend().enter_script(container));
   for (const char* word : {"--home\n", "--uid=0 --gid=0\n", "'--cd=/w x'\n"})
     CHECK(has(text, word));
-  CHECK(has(charliecloud_backend().enter_script(step).batch, "dlrun_writable=y "));
+  CHECK(has(charliecloud_backend().enter_script(container).batch, "dlrun_writable=y "));
 
-  step.spec.mounts[0].flags = {"ro"};
-  step.spec.save = "/x";
-  step.spec.name = "n";
-  step.spec.entrypoint = true;
-  const std::string refused = errors_of(charliecloud_backend(), step.spec);
+  container.spec.mounts[0].flags = {"ro"};
+  container.spec.save = "/x";
+  container.spec.name = "n";
+  container.spec.entrypoint = true;
+  const std::string refused = errors_of(charliecloud_backend(), container.spec);
   for (const char* part : {"only the flag rw, not 'ro'", "keeps no containers", "cannot save",
                            "does not run an image's entry point"})
     CHECK(has(refused, part));
-  step.spec = {};
-  step.spec.image = "docker://ubuntu";
-  CHECK(has(errors_of(charliecloud_backend(), step.spec), "`ch-image pull ubuntu`"));
-  step.spec.image = "nvcr.io#nvidia/cuda:12";
-  CHECK(
-      has(errors_of(charliecloud_backend(), step.spec), "`ch-image pull nvcr.io/nvidia/cuda:12`"));
+  container.spec = {};
+  container.spec.image = "docker://ubuntu";
+  CHECK(has(errors_of(charliecloud_backend(), container.spec), "`ch-image pull ubuntu`"));
+  container.spec.image = "nvcr.io#nvidia/cuda:12";
+  CHECK(has(errors_of(charliecloud_backend(), container.spec),
+            "`ch-image pull nvcr.io/nvidia/cuda:12`"));
 }
 
 TEST_CASE("every container backend is found by its name") {

@@ -19,8 +19,8 @@
 namespace dlrun {
 
 /// The ids of two runs of the same name.
-inline constexpr const char* kOlder = "mnist-20261121-120000-00aa";
-inline constexpr const char* kNewer = "mnist-20261121-130000-00bb";
+inline constexpr const char* kOlderId = "mnist-20261121-120000-00aa";
+inline constexpr const char* kNewerId = "mnist-20261121-130000-00bb";
 
 /// A runs folder, a folder outside it with the file `kept`, and an index.
 struct DeletionFixture {

@@ -85,7 +85,7 @@ TEST_CASE("Slurm's configuration is read line by line, and (null) means empty") 
   CHECK(facts.has_accounting());
 }
 
-TEST_CASE("a partition has its limits, and the largest values of any of its nodes") {
+TEST_CASE("a partition has its limits, and the largest value of each resource among its nodes") {
   const auto facts = alpine();
   REQUIRE(facts.partitions.size() == 3);
   const auto& batch = facts.partitions[0];
@@ -184,7 +184,7 @@ TEST_CASE("a draft is a valid site file without warnings, whatever names the clu
   }
 }
 
-TEST_CASE("doctor names the API versions that a configured slurmrestd and dlrun share") {
+TEST_CASE("doctor lists the API versions that a configured slurmrestd and dlrun share") {
   auto facts = alpine();
   const auto rest_finding = [&](std::vector<std::string> served, std::string problem = {},
                                 std::string version = {}) {
@@ -223,7 +223,7 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
   CHECK(kind_of(facts, "accounts") == "note");
   CHECK(kind_of(facts, "REST") == "fine");
   CHECK(kind_of(facts, "unanswered") == "");
-  // A later Slurm, which dlrun's table of releases lacks.
+  // This release of Slurm is newer than all releases in dlrun's table.
   facts.config["SLURM_VERSION"] = "99.11.0";
   CHECK(kind_of(facts, "REST") == "note");
   facts.config["SLURM_VERSION"] = "26.05.3";
@@ -251,7 +251,7 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
 }
 
 TEST_CASE(
-    "doctor refuses a host without Slurm or with an unreachable controller, and names a failed "
+    "doctor refuses a host without Slurm or with an unreachable controller, and reports a failed "
     "query") {
   Env env;
   env.set("PATH", "/nowhere");
@@ -261,13 +261,14 @@ TEST_CASE(
   CHECK(has(none.error().message, "there is no Slurm here"));
 
   TemporaryDirectory bin;
-  const auto program = [&](const char* name, const std::string& body) {
+  const auto add_program = [&](const char* name, const std::string& body) {
     REQUIRE(write_file_atomic(bin.path() / name, "#!/bin/sh\n" + body + "\n", 0755).has_value());
   };
-  program("scontrol",
-          "echo 'slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)' "
-          ">&2; exit 1");
-  program("sinfo", "exit 1");
+  add_program(
+      "scontrol",
+      "echo 'slurm_load_ctl_conf error: Unable to contact slurm controller (connect failure)' "
+      ">&2; exit 1");
+  add_program("sinfo", "exit 1");
   env.set("PATH", bin.path().string() + ":/usr/bin:/bin");
   const auto unreachable = ask_cluster(env);
   REQUIRE_FALSE(unreachable.has_value());
@@ -276,10 +277,11 @@ TEST_CASE(
 
   // If the controller answers but another query fails, ask_cluster() succeeds, and `query_errors`
   // has the error of this query.
-  program("scontrol",
-          "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a "
-          "Default=YES'; fi");
-  program("srun", "[ $1 = --mpi=list ] && echo pmix >&2 || echo '  --container-image=[USER@]...'");
+  add_program("scontrol",
+              "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a "
+              "Default=YES'; fi");
+  add_program("srun",
+              "[ $1 = --mpi=list ] && echo pmix >&2 || echo '  --container-image=[USER@]...'");
   const auto facts = ask_cluster(env);
   REQUIRE(facts.has_value());
   CHECK(facts->cluster_name() == "alpine");

@@ -47,6 +47,7 @@ T value_or_fail(const Result<T>& result) {
   return *result;
 }
 
+/// A server with the file `f`, and a folder for the downloads.
 struct DownloaderScene {
   PythonServer server;
   TemporaryDirectory folder;
@@ -64,8 +65,8 @@ struct DownloaderScene {
     return downloader->fetch(download);
   }
 
-  /// Fetches the file. Fails the test if this succeeds. Returns the message of the error, and
-  /// checks the error's code, and that the folder has only the record.
+  /// Fetches the file, and fails the test if this succeeds. Checks the code of the error, and that
+  /// the folder has only .dlrun-downloads. Returns the message of the error.
   [[nodiscard]] std::string fetch_error(const Download& download, Errc code) const {
     const auto fetched = fetch(download);
     REQUIRE_FALSE(fetched.has_value());
@@ -198,7 +199,7 @@ TEST_CASE("an existing file with another checksum or size is refused and stays u
   f.bytes = 7;
   CHECK(has(is_downloaded(scene.folder.path(), f).error().message,
             "has 8 bytes, but the spec says 7. Move it away"));
-  // An existing file is not replaced either if it appears during the download.
+  // A file that appears during the download is not replaced either.
   fs::remove(scene.folder / "f");
   DownloaderScene late;
   late.options.on_progress = [&](const DownloadProgress&) {
@@ -222,7 +223,7 @@ TEST_CASE("a download with another checksum or size is refused, and nothing of i
   CHECK(scene.fetch_error(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
   f.bytes = 39;
   CHECK(scene.fetch_error(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
-  // Fails immediately, although the rest of the body never arrives.
+  // The download fails immediately, although the rest of the body never arrives.
   f = scene.download_of("stall/f");
   f.bytes = 39;
   CHECK(scene.fetch_error(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
@@ -257,9 +258,9 @@ TEST_CASE("the error for an answer without the file has the URL and the answer")
             url("loop/f") + ": Maximum (10) redirects followed"));
   // This response is not HTTP. The message must not call it a redirection.
   CHECK_FALSE(has(scene.fetch_error(scene.download_of("bare/f"), Errc::kIo), "leads to"));
-  Download nobody = scene.download_of("f");
-  nobody.url = "http://127.0.0.1:1/f";
-  CHECK(has(scene.fetch_error(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
+  Download from_closed_port = scene.download_of("f");
+  from_closed_port.url = "http://127.0.0.1:1/f";
+  CHECK(has(scene.fetch_error(from_closed_port, Errc::kIo), "http://127.0.0.1:1/f: "));
 }
 
 TEST_CASE("a download follows redirections only to http and https") {
@@ -269,6 +270,8 @@ TEST_CASE("a download follows redirections only to http and https") {
           scene.server.url(path) +
               ": leads to an address that does not start with http:// or https://; dlrun does not "
               "follow it");
+  // A file:// url is refused even without a redirection, with the same message. Specs cannot have
+  // one: complete_download_item() refuses it.
   Download local = scene.download_of("f");
   local.url = "file:///etc/hostname";
   CHECK(has(
@@ -280,10 +283,10 @@ TEST_CASE("a download follows redirections only to http and https") {
 
 TEST_CASE("a download uses the proxy in the environment") {
   const DownloaderScene scene;
-  Download far = scene.download_of("f");
-  far.url = "http://nowhere.invalid/f";
+  Download through_proxy = scene.download_of("f");
+  through_proxy.url = "http://nowhere.invalid/f";
   ::setenv("http_proxy", scene.server.url("").c_str(), 1);
-  const auto fetched = scene.fetch(far);
+  const auto fetched = scene.fetch(through_proxy);
   ::unsetenv("http_proxy");
   CHECK(value_or_fail(fetched) == 38);
   CHECK(scene.server.requests() == std::vector<std::string>{"http://nowhere.invalid/f from 0"});
@@ -294,11 +297,11 @@ TEST_CASE(
     "never shown") {
   const DownloaderScene scene;
   const auto error_through = [&](const std::string& proxy, const std::string& url) {
-    Download far = scene.download_of("f");
-    far.url = url;
+    Download through_proxy = scene.download_of("f");
+    through_proxy.url = url;
     ::setenv("http_proxy", proxy.c_str(), 1);
     ::setenv("https_proxy", proxy.c_str(), 1);
-    std::string message = scene.fetch_error(far, Errc::kIo);
+    std::string message = scene.fetch_error(through_proxy, Errc::kIo);
     ::unsetenv("http_proxy");
     ::unsetenv("https_proxy");
     CHECK_FALSE(has(message, "canary"));
@@ -321,9 +324,7 @@ TEST_CASE("the downloaded bytes are kept unchanged, whatever encoding the server
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
-TEST_CASE(
-    "a lost connection is resumed where it broke, or from the start, and after four attempts it is "
-    "an error") {
+TEST_CASE("after a lost connection a download continues or begins again, and after four it fails") {
   const DownloaderScene scene;
   CHECK(value_or_fail(scene.fetch(scene.download_of("cut/f"))) == 38);
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut/f from 0", "/cut/f from 19"});
@@ -340,8 +341,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if the pieces do not form the file, or the server has no more bytes, the whole file is "
-    "downloaded again") {
+    "if the joined pieces have another checksum, or the server answers that no bytes are left, the "
+    "whole file is downloaded again") {
   const DownloaderScene scene;
   Download f = scene.download_of("cut-wrong/f");
   CHECK(value_or_fail(scene.fetch(f)) == 38);
@@ -413,7 +414,7 @@ TEST_CASE("an interrupted download stops and leaves no file") {
   scene.options.on_progress = [](const DownloadProgress& progress) { return progress.bytes < 19; };
   CHECK(scene.fetch_error(scene.download_of("stall/f"), Errc::kInterrupted) ==
         "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
-  // Reading an existing file is interrupted as well.
+  // A caller can also interrupt the check of an existing file.
   std::ofstream(scene.folder / "f") << kText;
   scene.options.on_progress = [](const DownloadProgress& progress) { return progress.bytes < 38; };
   const auto found =
@@ -423,8 +424,8 @@ TEST_CASE("an interrupted download stops and leaves no file") {
 }
 
 TEST_CASE(
-    "the error for a failed write, here at the limit on a file's size, has the file and the number "
-    "of bytes") {
+    "if a write fails, here at a limit on the size of files, the error shows the file and the "
+    "number of bytes") {
   const DownloaderScene scene;
   scene.server.serve("large", std::string(1U << 20U, 'x'));
   Download large{
@@ -437,11 +438,11 @@ TEST_CASE(
   const std::string message = scene.fetch_error(large, Errc::kIo);
   auto downloader = Downloader::in(scene.folder / "two\nlines", {});
   REQUIRE(downloader.has_value());
-  const auto elsewhere = downloader->fetch(large);
+  const auto in_folder_with_newline = downloader->fetch(large);
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   std::signal(SIGXFSZ, handler);
-  REQUIRE_FALSE(elsewhere.has_value());
-  CHECK(has(elsewhere.error().message, "/two\\x0alines/large, after "));
+  REQUIRE_FALSE(in_folder_with_newline.has_value());
+  CHECK(has(in_folder_with_newline.error().message, "/two\\x0alines/large, after "));
   CHECK(has(message, (scene.folder / "large").string() + ", after "));
   CHECK(has(message, " of 1048576 bytes: File too large (EFBIG)"));
 }
@@ -497,7 +498,7 @@ TEST_CASE("a partial file that is still locked by its writer is not removed") {
   }
   CHECK(Downloader::in(scene.folder.path(), {}).has_value());
   CHECK_FALSE(fs::exists(theirs));
-  // A running download holds a lock on its file.
+  // A running download holds a lock on its partial file.
   fs::remove(scene.folder / "f");
   DownloaderScene watched;
   bool was_seen = false;
@@ -533,11 +534,11 @@ TEST_CASE(
   const bool is_root = ::geteuid() == 0;
   constexpr uid_t kNobody = 65534;
   if (is_root) REQUIRE(::seteuid(kNobody) == 0);
-  int waits = 0;
+  int wait_count = 0;
   scene.options.on_progress = [&](const DownloadProgress& progress) {
     // The new value of `first` releases the lock.
-    if (progress.is_waiting && ++waits == 1) first = fail(Errc::kInternal, "gone");
-    return waits < 9;
+    if (progress.is_waiting && ++wait_count == 1) first = fail(Errc::kInternal, "gone");
+    return wait_count < 9;
   };
   const auto fetched = scene.fetch(scene.download_of("f"));
   const bool can_lock_without_write =
@@ -546,7 +547,7 @@ TEST_CASE(
   // The owner needs these permissions to remove the folder.
   fs::permissions(scene.folder / "read", fs::perms::owner_all);
   CHECK(value_or_fail(fetched) == 38);
-  CHECK(waits == 1);
+  CHECK(wait_count == 1);
   CHECK(can_lock_without_write);
 }
 

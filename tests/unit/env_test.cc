@@ -15,7 +15,7 @@ TEST_CASE("removing variables by pattern keeps the listed exceptions") {
         std::vector<std::string>{"HOME=/h", "RANKING=x", "SLURM_CONF=/etc/slurm.conf"});
 }
 
-TEST_CASE("get_or() returns the fallback for an empty variable, which is still set") {
+TEST_CASE("for a variable that is set but empty, get_or() returns the fallback and has() is true") {
   Env env;
   env.set("A", "");
   CHECK(env.get_or("A", "b") == "b");

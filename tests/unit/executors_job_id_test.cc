@@ -43,7 +43,7 @@ const std::string kInvalidSlurmIds[] = {"",
                                         "99999999999",
                                         "42_99999999999"};
 
-/// A PATH whose Slurm commands record each call.
+/// An environment whose Slurm commands only record each call.
 struct RecordingSlurm {
   TemporaryDirectory folder;
   Env env;

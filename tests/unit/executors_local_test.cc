@@ -35,19 +35,19 @@ TEST_CASE(
 }
 
 TEST_CASE("a foreground child's exit code and signal are distinguished") {
-  auto exits = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
-                                        OnSignal::kTermThenKill);
-  const auto exited = exits->wait();
+  auto exiting_child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
+                                                OnSignal::kTermThenKill);
+  const auto exited = exiting_child->wait();
   CHECK(exited->exit_code == 3);
   CHECK(exited->signal == 0);
-  auto dies = ForegroundProcess::start({"sh", "-c", "kill -KILL $$"}, Env::of_process(), "",
-                                       OnSignal::kTermThenKill);
-  const auto killed = dies->wait();
+  auto killed_child = ForegroundProcess::start({"sh", "-c", "kill -KILL $$"}, Env::of_process(), "",
+                                               OnSignal::kTermThenKill);
+  const auto killed = killed_child->wait();
   CHECK(killed->exit_code == 137);
   CHECK(killed->signal == SIGKILL);
 }
 
-TEST_CASE("a foreground child that was killed before let_run() is reported by its signal") {
+TEST_CASE("wait() reports the signal of a foreground child that was killed before let_run()") {
   auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
                                         OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
@@ -152,8 +152,7 @@ TEST_CASE("a missing program is an error before anything is started") {
 
 namespace {
 
-/// Returns the environment of this process with the token of a run, which `dlrun run` gives to
-/// lead.
+/// Returns this process's environment with DLRUN_TOKEN, as `dlrun run` sets it for a local job.
 Env environment_with(const char* token) {
   Env env = Env::of_process();
   env.set("DLRUN_TOKEN", token);
@@ -188,10 +187,10 @@ TEST_CASE(
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
-  const JobId reused{std::string(kLocalCluster), job.id + "1"};
+  const JobId with_other_start_time{std::string(kLocalCluster), job.id + "1"};
   CHECK(local->query({{job}}, {})->reports.size() == 1);
-  CHECK(local->query({{reused}}, {})->reports.empty());
-  CHECK(local->cancel(reused, "a1").error().code == Errc::kNotFound);
+  CHECK(local->query({{with_other_start_time}}, {})->reports.empty());
+  CHECK(local->cancel(with_other_start_time, "a1").error().code == Errc::kNotFound);
   CHECK(process_start_ticks(child->pid()).has_value());
   child->let_run();
   wait_for_program(*child);

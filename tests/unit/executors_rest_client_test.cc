@@ -62,7 +62,7 @@ TEST_CASE(
   CHECK(check_server_owner(server, std::nullopt));
   CHECK(check_server_owner(server, 0));
   CHECK(check_server_owner(server, ::geteuid()));
-  const uid_t other = ::geteuid() + 54321;  // no account has this uid
+  const uid_t other = ::geteuid() + 54321;  // no user has this uid
   const auto refused = check_server_owner(server, other);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::kRefused);
@@ -96,7 +96,7 @@ TEST_CASE("HttpClient sends no request over a connection that its caller's check
 }
 
 TEST_CASE(
-    "without an API version that dlrun and slurmrestd share, the error names the versions of "
+    "without an API version that dlrun and slurmrestd share, the error lists the versions of "
     "both") {
   const FakeSlurmrestd fake;
   const auto error_with = [&](const std::string& configured) {
@@ -168,24 +168,24 @@ TEST_CASE(
     "each HTTP status of slurmrestd becomes an error that tells whether Slurm may have acted") {
   const FakeSlurmrestd fake;
   const auto client = fake.client();
-  const auto code = [&](long status, const std::string& body) {
+  const auto error_code = [&](long status, const std::string& body) {
     return client.error_of({status, body}).code;
   };
   const std::string refusal =
       R"({"errors": [{"error_number": 2000, "error": "Invalid partition"}]})";
   const std::string unreachable =
       R"json({"errors": [{"error": "Unable to contact slurm controller (connect failure)"}]})json";
-  CHECK(code(422, refusal) == Errc::kRefused);
-  CHECK(code(500, refusal) == Errc::kRefused);
+  CHECK(error_code(422, refusal) == Errc::kRefused);
+  CHECK(error_code(500, refusal) == Errc::kRefused);
   CHECK(client.error_of({500, refusal}).refusal == SlurmRefusal::kPartition);
-  CHECK(code(511, "Authentication failure") == Errc::kRefused);
+  CHECK(error_code(511, "Authentication failure") == Errc::kRefused);
   CHECK(has(client.error_of({511, ""}).message, "does not accept this user"));
-  CHECK(code(401, "") == Errc::kRefused);
-  CHECK(code(500, unreachable) == Errc::kUnavailable);
-  CHECK(code(200, R"({"job_id": 4)") == Errc::kUnavailable);
-  CHECK(code(502, "Bad Gateway") == Errc::kUnavailable);
-  CHECK(code(504, refusal) == Errc::kUnavailable);
-  CHECK(code(500, "<html>") == Errc::kUnavailable);
+  CHECK(error_code(401, "") == Errc::kRefused);
+  CHECK(error_code(500, unreachable) == Errc::kUnavailable);
+  CHECK(error_code(200, R"({"job_id": 4)") == Errc::kUnavailable);
+  CHECK(error_code(502, "Bad Gateway") == Errc::kUnavailable);
+  CHECK(error_code(504, refusal) == Errc::kUnavailable);
+  CHECK(error_code(500, "<html>") == Errc::kUnavailable);
 }
 
 }  // namespace

@@ -70,15 +70,15 @@ TEST_CASE(
   CHECK((*jobs)[0].reason.empty());
   CHECK((*jobs)[1].job.id == "8_3");
   CHECK((*jobs)[1].signal == 9);
-  std::string waiting;  // one record of several tasks counts for each task
+  std::string waiting;  // one record of several tasks becomes a job for each task
   for (std::size_t i = 2; i < jobs->size(); ++i) waiting += " " + (*jobs)[i].job.id;
   CHECK(waiting == " 8_4 8_6 8_8 8_10 8_20 8_30");
   CHECK((*jobs)[2].phase == JobPhase::kPending);
   CHECK((*jobs)[2].start.empty());
-  const auto kept = rest_jobs(reduced_rest_jobs(kJobs, 1000), 1000);
-  REQUIRE(kept);
-  REQUIRE(kept->size() == 8);
-  CHECK((*kept)[0].nodes == "n[1-2]");
+  const auto reduced = rest_jobs(reduced_rest_jobs(kJobs, 1000), 1000);
+  REQUIRE(reduced);
+  REQUIRE(reduced->size() == 8);
+  CHECK((*reduced)[0].nodes == "n[1-2]");
   CHECK(reduced_rest_jobs(kJobs, 1000).find("name") == std::string::npos);
   CHECK_FALSE(rest_jobs("<html>", 1000));
   CHECK_FALSE(rest_jobs("[]", 1000));
@@ -87,7 +87,8 @@ TEST_CASE(
 // The tests whose names begin with 26.05 read responses of slurmrestd 26.05.5 in v0.0.42 and, where
 // it differs, v0.0.45.
 
-TEST_CASE("26.05: states are lists, numbers and exit codes are objects") {
+TEST_CASE(
+    "26.05: job states that are lists, and numbers and exit codes that are objects, are read") {
   constexpr std::string_view kJobsOf26 = R"({"jobs": [
       {"job_id": 1, "array_job_id": {"set": true, "infinite": false, "number": 0},
        "array_task_id": {"set": false, "infinite": false, "number": 0}, "array_task_string": "",
@@ -142,7 +143,7 @@ TEST_CASE("26.05: a ping tells whether a controller responds") {
   CHECK_FALSE(rest_has_controller(R"({"pings": [{"hostname": "vm", "pinged": "DOWN"}, 7]})"));
 }
 
-TEST_CASE("26.05: only a warning with the path of a field says that slurmrestd ignored a field") {
+TEST_CASE("26.05: only a warning whose source is the path of a field is about an ignored field") {
   CHECK(rest_field_warnings(R"({"job_id": 1, "step_id": "batch", "errors": [], "warnings": [
       {"description": "Ignoring unknown field \"odd\" of type 64 bit integer in PARSER",
        "source": "#/job/odd/"}]})") ==
@@ -157,8 +158,8 @@ TEST_CASE("26.05: only a warning with the path of a field says that slurmrestd i
 }
 
 TEST_CASE(
-    "26.05: the failure of a cancellation is read from its job's error, and an ended job is no "
-    "failure") {
+    "26.05: the failure of a cancellation is read from its job's error, and cancelling an ended "
+    "job is no failure") {
   const auto answer = [](std::string_view text, int code) {
     return fmt::format(R"({{"status": [{{"error": {{"string": "{}", "code": {}, "message": ""}},
         "step_id": "9", "job_id": {{"set": true, "infinite": false, "number": 9}}}}],
@@ -174,9 +175,7 @@ TEST_CASE(
   CHECK(rest_cancel_failure(R"({"errors": []})").empty());
 }
 
-TEST_CASE(
-    "the number of an error tells whether the controller was reached, and its words do if the "
-    "number is unknown") {
+TEST_CASE("an error's number, or else its words, tells whether the controller was reached") {
   const auto errors = [](std::string_view number, std::string_view words) {
     return fmt::format(R"({{"errors": [{{{}"error": "{}"}}]}})", number, words);
   };
@@ -194,9 +193,10 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the number of an error gives the reason for a refusal, and without a number its words do") {
+    "the reason for a refusal is read from the number of an error, or from the words of an error "
+    "without a number") {
   const auto reason = [](std::string_view number, std::string_view words) {
-    return rest_refusal(fmt::format(
+    return rest_refusal_reason(fmt::format(
         R"({{"errors": [{{"error": "x"}}, {{{}"description": "{}"}}]}})", number, words));
   };
   CHECK(reason(R"("error_number": 2000, )", "x") == SlurmRefusal::kPartition);
@@ -206,7 +206,7 @@ TEST_CASE(
   CHECK(reason(R"("error_number": 2006, )", "Invalid qos specification") == SlurmRefusal::kOther);
   CHECK(reason("", "Invalid qos specification") == SlurmRefusal::kQos);
   CHECK(reason("", "Node count specification invalid") == SlurmRefusal::kOther);
-  CHECK(rest_refusal("half") == SlurmRefusal::kOther);
+  CHECK(rest_refusal_reason("half") == SlurmRefusal::kOther);
 }
 
 TEST_CASE("half an object, a list and an HTML page are not complete objects") {
@@ -217,7 +217,7 @@ TEST_CASE("half an object, a list and an HTML page are not complete objects") {
   CHECK_FALSE(rest_is_complete("<html>"));
 }
 
-TEST_CASE("a response with an error can have the id of a job that waits") {
+TEST_CASE("a response with an error has a job id if Slurm has queued the job nevertheless") {
   CHECK(rest_job_id(R"({"job_id": 42, "errors": [{"error_number": 2048, "error": "x"}]})") == "42");
   CHECK_FALSE(rest_job_id(R"({"errors": [{"error_number": 2000, "error": "x"}], "job_id": 0})"));
 }

@@ -51,7 +51,8 @@ TEST_CASE("scrubbing removes an outer job's and other launchers' variables") {
   CHECK(dlrun::scrubbed_for_slurm(env, true).values().empty());
 }
 
-TEST_CASE("scrubbing keeps Slurm's location and the user's own variables") {
+TEST_CASE(
+    "scrubbing keeps the variables with which Slurm's commands find Slurm, and those of the user") {
   Env env;
   for (const char* name : {"SLURM_CONF", "SLURM_CLUSTERS", "PATH", "HOME", "RANKING", "DLRUN_RUNS",
                            "DLRUN_SITE", "WANDB_API_KEY", "CUDA_VISIBLE_DEVICES", "SLURMISH"}) {

@@ -53,13 +53,14 @@ TEST_CASE("accounting is asked about many jobs in several commands") {
   Env env;
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
   // One argument with all of these ids would be longer than the kernel's limit.
-  constexpr std::size_t kJobs = 12'000;
+  constexpr std::size_t kJobCount = 12'000;
   std::vector<JobId> jobs;
-  for (std::size_t i = 0; i < kJobs; ++i) jobs.push_back({"", std::to_string(1'000'000'000 + i)});
+  for (std::size_t i = 0; i < kJobCount; ++i)
+    jobs.push_back({"", std::to_string(1'000'000'000 + i)});
   const auto answer = make_slurm_cli(env)->query(jobs, {});
   REQUIRE(answer.has_value());
   CHECK(answer->why_no_accounting == "");
-  REQUIRE(answer->reports.size() == kJobs);
+  REQUIRE(answer->reports.size() == kJobCount);
   CHECK(answer->reports.back().job == jobs.back());
   CHECK(read_file(folder.path() / "asked", 1U << 10U).value_or("") == "asked\nasked\nasked\n");
 }

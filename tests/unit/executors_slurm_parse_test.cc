@@ -91,7 +91,7 @@ TEST_CASE(
   CHECK(reports[0].job == JobId{"inter", "42"});
 }
 
-TEST_CASE("sacct's record gives the end state, the code and the signal") {
+TEST_CASE("sacct's record gives the end state, the exit code and the signal") {
   const auto reports = parse_sacct(
       "42|CANCELLED by "
       "1000|0:15|n1|2026-11-21T12:00:00|None|dlrun:abc\n43|FAILED|3:0|n1|Unknown|None|\n",
@@ -104,7 +104,7 @@ TEST_CASE("sacct's record gives the end state, the code and the signal") {
   CHECK(reports[1].start.empty());
 }
 
-TEST_CASE("the last accounting record of a requeued job counts") {
+TEST_CASE("if sacct has several records of a requeued job, the last one counts") {
   const auto reports =
       parse_sacct("42|NODE_FAIL|0:0|n1|Unknown|None|\n42|COMPLETED|0:0|n2|Unknown|None|\n", "");
   REQUIRE(reports.size() == 1);
@@ -112,15 +112,15 @@ TEST_CASE("the last accounting record of a requeued job counts") {
 }
 
 TEST_CASE("unknown job states count as running, and a job has ended only in a known end state") {
-  CHECK(phase_of("EXPEDITING") == JobPhase::kPending);
-  CHECK(phase_of("HIBERNATING") == JobPhase::kRunning);
-  for (const auto* end : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
-                          "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}) {
-    CAPTURE(end);
-    CHECK(phase_of(end) == JobPhase::kEnded);
+  CHECK(phase_of("HIBERNATING") == JobPhase::kRunning);  // Slurm has no such state
+  for (const auto* end_state : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL",
+                                "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"}) {
+    CAPTURE(end_state);
+    CHECK(phase_of(end_state) == JobPhase::kEnded);
   }
   CHECK(phase_of("COMPLETING") == JobPhase::kRunning);
   CHECK(phase_of("CONFIGURING") == JobPhase::kPending);
+  CHECK(phase_of("EXPEDITING") == JobPhase::kPending);
   CHECK(phase_of("TIMEOUT") == JobPhase::kEnded);
   CHECK(state_word("PENDING+") == "PENDING");
 }
@@ -146,7 +146,8 @@ TEST_CASE("a refusal by Slurm and a controller that does not answer are differen
   }
 }
 
-TEST_CASE("the error of a refusal names the reason that callers react to") {
+TEST_CASE(
+    "slurm_error() finds the reason for a refusal: nodes, partition, account, QOS or another one") {
   const auto refusal = [](const char* words) { return slurm_error("sbatch", words, 1).refusal; };
   for (const char* words :
        {"allocation failure: Requested node configuration is not available",
@@ -176,7 +177,7 @@ TEST_CASE("within() keeps the reason for the refusal when it adds the file to th
         SlurmRefusal::kQos);
 }
 
-TEST_CASE("a daemon that does not answer is named if Slurm names it") {
+TEST_CASE("the error for a daemon that does not answer names munge, slurmdbd or the controller") {
   const auto message = [](const char* words) { return slurm_error("x", words, 1).message; };
   CHECK(message("squeue: error: Munge encode failed: Failed to access "
                 "\"/run/munge/munge.socket.2\": No such file or directory\n"

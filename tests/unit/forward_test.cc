@@ -60,31 +60,31 @@ TEST_CASE("a port that is given twice is refused") {
 }
 
 TEST_CASE(
-    "over ssh listen_for() makes sockets, warns about LOCAL, and refuses LOCAL if all ports need "
-    "sockets") {
+    "over ssh a port gets a unix socket, and a port with LOCAL gets a TCP port and a warning, or "
+    "an error") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());
   std::vector<std::string> warnings;
   const auto warn = [&](const std::string& text) { warnings.push_back(text); };
   const std::vector<ForwardedPort> ports{{8888, std::nullopt}, {9999, 0}};
-  const auto here = listen_for(env, {ports[0]}, false, warn);
-  REQUIRE(here);
-  CHECK(here->all.front().path.empty());
-  CHECK_FALSE(here->folder);
+  const auto without_ssh = listen_for(env, {ports[0]}, false, warn);
+  REQUIRE(without_ssh);
+  CHECK(without_ssh->all.front().path.empty());
+  CHECK_FALSE(without_ssh->folder);
   CHECK(warnings.empty());
   env.set("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22");
-  const auto there = listen_for(env, ports, false, warn);
-  REQUIRE(there);
-  CHECK_FALSE(there->all[0].path.empty());
-  CHECK(there->all[1].path.empty());
+  const auto over_ssh = listen_for(env, ports, false, warn);
+  REQUIRE(over_ssh);
+  CHECK_FALSE(over_ssh->all[0].path.empty());
+  CHECK(over_ssh->all[1].path.empty());
   CHECK(warnings.size() == 1);
   const auto refused = listen_for(env, ports, true, warn);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::kUsage);
 }
 
-TEST_CASE("a port of this machine that is in use is refused, and a free one is named") {
+TEST_CASE("a local port that is in use is refused, and the error suggests a free one") {
   const auto first = listen_on_loopback({8888, 0});
   REQUIRE(first);
   CHECK(first->local_port > 0);
@@ -93,23 +93,23 @@ TEST_CASE("a port of this machine that is in use is refused, and a free one is n
   REQUIRE_FALSE(second);
   CHECK(second.error().code == Errc::kUsage);
   const std::string& message = second.error().message;
-  const auto give = message.rfind("give 8888:");
-  REQUIRE(give != std::string::npos);
-  const auto advice = parse_forwarded_port(std::string_view(message).substr(give + 5));
+  const auto advice_start = message.rfind("give 8888:");
+  REQUIRE(advice_start != std::string::npos);
+  const auto advice = parse_forwarded_port(std::string_view(message).substr(advice_start + 5));
   REQUIRE(advice);
   CHECK(listen_on_loopback(*advice));
 }
 
 TEST_CASE("unix sockets are in a folder that only the user can enter, and are removed with it") {
-  TemporaryDirectory place;
+  TemporaryDirectory parent;
   Env env;
-  env.set("XDG_RUNTIME_DIR", place.path().string());
+  env.set("XDG_RUNTIME_DIR", parent.path().string());
   fs::path path;
   {
     const auto folder = SocketFolder::make(env);
     REQUIRE(folder);
     path = folder->path();
-    CHECK(path.parent_path() == place.path());
+    CHECK(path.parent_path() == parent.path());
     CHECK(mode_of(path) == 0700);
     const auto listener = listen_in(*folder, 6006);
     REQUIRE(listener);
@@ -118,8 +118,8 @@ TEST_CASE("unix sockets are in a folder that only the user can enter, and are re
   }
   CHECK_FALSE(fs::exists(path));
   env.set("XDG_RUNTIME_DIR", "/no/such/place");
-  env.set("TMPDIR", place.path().string());
-  CHECK(SocketFolder::make(env)->path().parent_path() == place.path());
+  env.set("TMPDIR", parent.path().string());
+  CHECK(SocketFolder::make(env)->path().parent_path() == parent.path());
   env.set("TMPDIR", "/" + std::string(200, 'x'));  // too long for the path of a socket
   CHECK(SocketFolder::make(env)->path().parent_path() == "/tmp");
 }
@@ -193,9 +193,9 @@ TEST_CASE(
   CHECK(events.is_ready);
   CHECK(end->signal == 0);
   CHECK(end->exit_code == 0);
-  struct sigaction present {};
-  REQUIRE(::sigaction(SIGPIPE, nullptr, &present) == 0);
-  const bool is_unchanged = present.sa_handler == before.sa_handler;
+  struct sigaction after {};
+  REQUIRE(::sigaction(SIGPIPE, nullptr, &after) == 0);
+  const bool is_unchanged = after.sa_handler == before.sa_handler;
   CHECK(is_unchanged);
   sigset_t blocked;
   REQUIRE(::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0);
@@ -203,7 +203,7 @@ TEST_CASE(
     CHECK(sigismember(&blocked, signal) == 0);
 }
 
-/// Leaves this process no free descriptor as soon as the relay runs, until on_shortage().
+/// Leaves this process without a free descriptor from on_ready() to on_shortage().
 class NoFreeDescriptors final : public ForwardEvents {
  public:
   void on_ready() override {
@@ -219,10 +219,10 @@ class NoFreeDescriptors final : public ForwardEvents {
   void on_given_up(std::uint16_t, std::string_view) override {}
   void on_shortage(int error) override {
     CHECK(error == EMFILE);
-    ++shortages;
+    ++shortage_count;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before_) == 0);
   }
-  int shortages = 0;
+  int shortage_count = 0;
 
  private:
   rlimit before_{};
@@ -231,9 +231,9 @@ class NoFreeDescriptors final : public ForwardEvents {
 TEST_CASE(
     "without free descriptors a forwarding reports the shortage once, and accepts the client "
     "later") {
-  TemporaryDirectory place;
+  TemporaryDirectory parent;
   Env env;
-  env.set("XDG_RUNTIME_DIR", place.path().string());
+  env.set("XDG_RUNTIME_DIR", parent.path().string());
   const auto folder = SocketFolder::make(env);
   REQUIRE(folder);
   std::vector<LocalListener> listeners;
@@ -245,14 +245,14 @@ TEST_CASE(
   REQUIRE(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
           0);
   NoFreeDescriptors events;
-  // The pretended relay ends when dlrun has asked it to open a connection (8 bytes and the port).
+  // The simulated relay ends when dlrun has asked it to open a connection (8 bytes and the port).
   const auto end = forward_ports({"bash", "-c",
                                   "printf '\\0dlrun relay 1\\n'; while read -rN1 -d '' kind; do "
                                   "[[ $kind == $'\\1' ]] && exit 0; done; exit 1"},
                                  Env::of_process(), listeners, events);
   REQUIRE(end);
   CHECK(end->exit_code == 0);
-  CHECK(events.shortages == 1);
+  CHECK(events.shortage_count == 1);
 }
 
 TEST_CASE("a host's name for ssh has no character that ssh treats specially") {
@@ -313,7 +313,7 @@ TEST_CASE(
   CHECK_FALSE(ensure_ssh_keys(env, run.path(), "dlrun-a"));
 }
 
-TEST_CASE("without ssh-keygen the message names the package") {
+TEST_CASE("without ssh-keygen the message names the package that provides it") {
   TemporaryDirectory run;
   Env env;
   env.set("PATH", run.path().string());

@@ -19,8 +19,8 @@ T of_bits(unsigned bits) {
   return value;
 }
 
-/// Returns the value of the bits by the format's definition.
-double meaning(unsigned bits, int exponent_bits, int fraction_bits) {
+/// Returns the value that the format defines for these bits.
+double defined_value(unsigned bits, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const auto fraction = static_cast<double>(bits & ((1U << fraction_bits) - 1));
   const int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
@@ -39,7 +39,7 @@ template <typename T>
 void check_type(int exponent_bits, int fraction_bits) {
   for (unsigned bits = 0; bits < 0x10000U; ++bits) {
     const float value = of_bits<T>(bits);
-    const double want = meaning(bits, exponent_bits, fraction_bits);
+    const double want = defined_value(bits, exponent_bits, fraction_bits);
     if (std::isnan(want)) {
       REQUIRE(std::isnan(value));
       REQUIRE(std::isnan(static_cast<float>(T(value))));
@@ -49,7 +49,7 @@ void check_type(int exponent_bits, int fraction_bits) {
     REQUIRE(T(value).bits == bits);
     // A number half-way between two values is rounded to the one whose last bit is 0. A number next
     // to the half-way number is rounded to the nearer value.
-    const double next = meaning(bits + 1, exponent_bits, fraction_bits);
+    const double next = defined_value(bits + 1, exponent_bits, fraction_bits);
     if ((bits & 0x7fffU) == 0x7fffU || !std::isfinite(want) || !std::isfinite(next)) continue;
     const auto middle = static_cast<float>((want + next) / 2);
     // Skips a half-way number that is not a float.
@@ -67,8 +67,8 @@ void check_type(int exponent_bits, int fraction_bits) {
 }  // namespace
 
 TEST_CASE(
-    "binary16 and bfloat16 have the values of their bits, and round to the nearest value, ties to "
-    "even") {
+    "the bits of binary16 and bfloat16 have the values that the formats define, and floats are "
+    "rounded to the nearest value, ties to even") {
   check_type<Float16>(5, 10);
   check_type<Bfloat16>(8, 7);
   CHECK(static_cast<float>(Float16(65'519.0F)) == 65'504);

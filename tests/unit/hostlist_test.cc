@@ -20,7 +20,7 @@ TEST_CASE("node lists expand in Slurm's order, with at most eight pairs of brack
   CHECK_FALSE(expand_hostlist("a[1][1][1][1][1][1][1][1][1]").has_value());
 }
 
-TEST_CASE("a huge node list is refused before it is built") {
+TEST_CASE("a huge node list is refused before it is expanded") {
   for (const char* list :
        {"n[0-999999999]", "n[0-9999][0-9999][0-9999][0-9999][0-9999]", "a,n[1-100000]"}) {
     const auto hosts = expand_hostlist(list);
@@ -40,8 +40,8 @@ TEST_CASE("malformed node lists are refused, and the error quotes the list") {
 }
 
 TEST_CASE(
-    "a node list from a user is checked against Slurm's grammar, and the first wrong character is "
-    "named") {
+    "a node list from a user is checked against Slurm's grammar, and the error shows where the "
+    "first wrong character is") {
   for (const char* list :
        {"n1", "n[1-3,7],login", "gpu[08-11]", "r[0-1]n[1-2]", "a-b_c.d", "N1,n1"}) {
     CAPTURE(list);
@@ -63,7 +63,7 @@ TEST_CASE(
       {"n[3-1]", "the range 3-1 runs backwards at character 3"},
       {"n[1,a]", "'a' is not a number of at most 18 digits at character 5"},
       {"n1,,n2", "a node name is missing at character 4"},
-      {"n[0-99999]", "names more than 65536 nodes"},
+      {"n[0-99999]", "has more than 65536 nodes"},
   };
   for (const auto& [list, why] : cases) {
     CAPTURE(list);

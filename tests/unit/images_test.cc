@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An image store in a temporary folder, which lock() of the store creates.
+/// An image store in a temporary folder. store.lock() creates this folder.
 struct FolderWithStore {
   fs::path path = fs::temp_directory_path() / ("dlrun-images-" + random_hex(8));
   ImageStore store{path};
@@ -33,7 +33,7 @@ TEST_CASE("an image is stored read-only under its digest, and found by its name"
   REQUIRE(lock.has_value());
   const auto stored = folder.store.adopt(folder.new_file("abc"), kName, "");
   REQUIRE(stored.has_value());
-  // The test vector B.1 of FIPS 180-2.
+  // The digest of "abc" in FIPS 180-2, appendix B.1.
   CHECK(stored->digest == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(stored->file == folder.path / (stored->digest + ".sqsh"));
   CHECK((fs::status(stored->file).permissions() & fs::perms::mask) == static_cast<fs::perms>(0444));
@@ -55,7 +55,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a second import of an image replaces it, and two names with the same content share a file") {
+    "a second import of an image replaces the first, and two names with the same content share a "
+    "file") {
   const FolderWithStore folder;
   REQUIRE(folder.store.lock(kName).has_value());
   REQUIRE(folder.store.adopt(folder.new_file("same"), kName, "").has_value());
@@ -65,10 +66,10 @@ TEST_CASE(
   REQUIRE(images.has_value());
   REQUIRE(images->size() == 2);
   CHECK((*images)[0].file == (*images)[1].file);
-  std::size_t files = 0;
+  std::size_t file_count = 0;
   for (const auto& entry : fs::directory_iterator(folder.path))
-    files += entry.path().extension() == ".sqsh" ? 1 : 0;
-  CHECK(files == 1);
+    file_count += entry.path().extension() == ".sqsh" ? 1 : 0;
+  CHECK(file_count == 1);
 }
 
 TEST_CASE("a damaged entry, and an entry without its file, are neither found nor listed") {

@@ -89,7 +89,7 @@ TEST_CASE("an option that a spec refuses gives a remark with the reason, and is 
   CHECK_FALSE(has(text, "\n  array:"));
 }
 
-TEST_CASE("a script without a number of ranks keeps sbatch's default of one on each node") {
+TEST_CASE("a script without a number of ranks keeps sbatch's default of one rank on each node") {
   CHECK(
       spec_from(std::string(kHead) + "#SBATCH --gres=gpu:4\nsrun ./x\n").resources.tasks_per_node ==
       1);
@@ -122,7 +122,7 @@ TEST_CASE("the value of a secret variable of a job script is in no text that an 
                        "if true; then export HF_TOKEN=\"s3cret\"; fi\nsrun ./x\n");
   CHECK(has(text, "secrets: [WANDB_API_KEY]"));
   CHECK_FALSE(has(text, "s3cret"));
-  // A program that gets the secret as an argument takes it from the job's variable.
+  // launch.command keeps a variable that passes a secret to the program.
   const std::string used =
       std::string(kHead) + "HF_TOKEN=s3cret\nexport HF_TOKEN\nsrun ./x --token $HF_TOKEN\n";
   CHECK_FALSE(has(spec_and_remarks(used), "s3cret"));
@@ -171,12 +171,12 @@ TEST_CASE("a variable with a secret in its value becomes a name in environment.s
         "its name or value looks like a secret, so the value is not copied: set X in your shell"));
     CHECK(spec_from(script).environment.vars.empty());
   }
-  // The value may also stand before the program.
+  // The assignment may also stand before the program, on the same line.
   const std::string before =
       std::string(kHead) + "X=redis://:SEKRIT-6@host HF_TOKEN=SEKRIT srun ./x\n";
   CHECK(has(spec_and_remarks(before), "secrets: [X, HF_TOKEN]"));
   CHECK_FALSE(has(spec_and_remarks(before), "SEKRIT"));
-  // The program takes the value from the variable.
+  // launch.command keeps a variable that is an argument of the program.
   const std::string used = std::string(kHead) + "X=redis://:SEKRIT-6@host\nsrun ./x --url $X\n";
   CHECK(spec_from(used).launch.command ==
         std::vector<std::string>{"bash", "-c", "exec ./x --url ${X}"});
@@ -230,7 +230,9 @@ TEST_CASE("an argument that gets a secret from a variable of the script gives a 
       has(text, "job.sh:4:1: warning: srun ./x $A: launch.command has this line with the values"));
 }
 
-TEST_CASE("ordinary values of variables and options become keys as they are") {
+TEST_CASE(
+    "ordinary values of variables and options are copied into the spec unchanged, without a "
+    "warning") {
   const std::string digest(64, 'a');
   for (const std::string& value :
        {std::string("/data/hf_finetune_llama_7b/config.yaml"),
@@ -255,8 +257,8 @@ TEST_CASE("ordinary values of variables and options become keys as they are") {
 }
 
 TEST_CASE(
-    "names that only resemble those of secrets become keys, and names whose values the log hides "
-    "are secrets") {
+    "values whose names only resemble secrets are copied, and values that the log hides count as "
+    "secrets") {
   const std::string script =
       std::string(kHead) +
       "#SBATCH --wckey=project-name\nexport NCCL_IB_PKEY=0x8001\n"
@@ -267,7 +269,7 @@ TEST_CASE(
   REQUIRE(spec.slurm.size() == 1);
   CHECK(spec.slurm[0].name == "wckey");
   CHECK_FALSE(has(spec_and_remarks(script), "warning"));
-  // If the log hides the values of a name, the name is a secret here, too.
+  // If the log hides the values of a name, an import treats the name as a secret, too.
   for (const char* line : {"export HUB_JWT=SEKRIT-9", "export SSHKEY=SEKRIT-9",
                            "./prepare --auth SEKRIT-9 --access-creds=SEKRIT-9"}) {
     CAPTURE(line);
@@ -504,8 +506,8 @@ TEST_CASE("a variable made of variables that only the job knows is expanded by t
         std::vector<std::string>{"bash", "-c",
                                  "exec python t.py --data /scratch/${USER}/data --out "
                                  "out_${SLURM_JOB_ID} --log out_\"${SLURM_JOB_ID}\"'/a b'"});
-  // The value would differ between the ranks, or between the assignment and the start, or the shell
-  // would make several words of it.
+  // $OUT is refused if its value would differ between the ranks, or between the assignment and the
+  // start, or if the shell would make several words of the value.
   for (const char* lines :
        {"OUT=o_$RANDOM\n", "OUT=o_$HOSTNAME\n", "OUT=o_$A\nA=5\n", "OUT=$OUT/x\n",
         "OUT=o_$A\nif true; then OUT=b; fi\n", "OUT=\"a b $A\"\n"}) {
@@ -515,7 +517,9 @@ TEST_CASE("a variable made of variables that only the job knows is expanded by t
   }
 }
 
-TEST_CASE("an argument that needs a variable of Slurm gives a remark that dlrun run has none") {
+TEST_CASE(
+    "an argument that needs a variable of Slurm gives the remark that `dlrun run` does not set "
+    "it") {
   const std::string reason =
       "SLURM_JOB_ID is empty under `dlrun run`, where no Slurm sets variables";
   for (const char* lines : {"srun ./x out_$SLURM_JOB_ID\n", "OUT=o_$SLURM_JOB_ID\nsrun ./x $OUT\n"})
@@ -532,12 +536,14 @@ TEST_CASE("a remark on a command before the program shows the command with the s
       "rm -f $OUT/*\nmkdir $OTHER\nsrun ./x\n");
   CHECK(
       has(text, "mkdir -p $OUT/x: environment.setup can run `mkdir -p out_$SLURM_JOB_ID/x` once"));
-  // The line would be another one in environment.setup, or has no variable of the script.
+  // The script's values would change the meaning of these lines, or the script does not set OTHER.
   for (const char* line : {"mkdir $D", "mkdir ${OUT}_log", "rm -f $OUT/*", "mkdir $OTHER"})
     CHECK(has(text, fmt::format("{}: environment.setup can run it once", line)));
 }
 
-TEST_CASE("a remark on a variable of the job says whether the command computes its value") {
+TEST_CASE(
+    "a remark on a variable whose value only the job knows says whether launch.command has its "
+    "expression") {
   const std::string text =
       spec_and_remarks(std::string(kHead) +
                        "HEAD=$(scontrol show hostnames | head -1)\n"
@@ -565,8 +571,8 @@ TEST_CASE("a refusal because of a variable names the line that sets it") {
             "OUT); give the program"));
 }
 
-/// Returns the spec and the remarks of a script for a program after --. Fails the test if the
-/// import fails.
+/// Imports a script with a program that the user gives after --. Returns the spec and the remarks.
+/// Fails the test if the import fails.
 std::string imported_with_program(const std::string& script,
                                   std::vector<std::string> program = {"python", "t.py"}) {
   ImportRequest import = request_of(script);
@@ -576,7 +582,7 @@ std::string imported_with_program(const std::string& script,
   return made->spec + "\n" + format_diagnostics(made->remarks);
 }
 
-TEST_CASE("a program after -- replaces that of the script, and keeps the launcher's keys") {
+TEST_CASE("a program after -- replaces that of the script, and the launcher's keys are kept") {
   const std::string line =
       "srun --cpu-bind=cores torchrun --nnodes=2 --nproc_per_node=2 a.py $(date)";
   const std::string text = imported_with_program(kHead + line + " | grep loss\nrm -r d\n");
@@ -610,7 +616,9 @@ TEST_CASE("a launch line that a program after -- replaces is not offered for env
   CHECK(has(with_own_launcher, "preset: plain"));
 }
 
-TEST_CASE("the line that starts conda is named, with the places in which the job finds conda") {
+TEST_CASE(
+    "a remark says that the line that starts conda is not needed, because the job looks for "
+    "conda") {
   for (const char* line :
        {"source ~/miniconda3/etc/profile.d/conda.sh", "eval \"$(conda shell.bash hook)\""}) {
     CAPTURE(line);
@@ -670,7 +678,8 @@ TEST_CASE(
             "dlrun has made this script from a spec"));
 }
 
-TEST_CASE("each line without a key is named in the spec and in a remark, and a block only once") {
+TEST_CASE(
+    "each line that became no key is listed in the spec and in a remark, and a block only once") {
   const std::string text = spec_and_remarks(std::string(kHead) +
                                             "cd /data\nif [ -d a ]; then\n  cp b c\nfi\nmkdir out\n"
                                             "srun ./x\nrm -r d\n");

@@ -61,7 +61,7 @@ TEST_CASE("redirections and pipes are the tail of a command and give it no words
   REQUIRE(commands.size() == 3);
   CHECK(literals(commands[0]) == std::vector<std::string>{"srun", "a"});
   CHECK(commands[0].tail == "> log 2>&1");
-  CHECK_FALSE(commands[0].is_joined);
+  CHECK_FALSE(commands[0].has_complex_operator);
   CHECK(literals(commands[1]) == std::vector<std::string>{"srun", "b"});
   CHECK(commands[1].tail == "2>err | tee log");
   CHECK(literals(commands[2]) == std::vector<std::string>{"srun", "c", "3"});
@@ -90,15 +90,15 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a command with &&, ||, & or a here-document is no plain command, and a here-document has no "
+    "&&, ||, & and here-documents are complex operators, and the text of a here-document has no "
     "commands") {
   const auto commands = read_shell(
       "a && b\nc || d\ne &\ncat <<EOF > file\nsrun not-a-command\nEOF\ncat <<-'END'\n\tx\n\tEND\n"
       "f; g\n");
-  std::vector<std::string> joined, plain;
+  std::vector<std::string> complex, plain;
   for (const ShellCommand& command : commands)
-    (command.is_joined ? joined : plain).push_back(command.words.front().literal());
-  CHECK(joined == std::vector<std::string>{"a", "c", "e", "cat", "cat"});
+    (command.has_complex_operator ? complex : plain).push_back(command.words.front().literal());
+  CHECK(complex == std::vector<std::string>{"a", "c", "e", "cat", "cat"});
   CHECK(plain == std::vector<std::string>{"f", "g"});
 }
 

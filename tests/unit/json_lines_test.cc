@@ -28,7 +28,7 @@ TEST_CASE("checked lines can be parsed back") {
   CHECK(lines.objects[1]["text"] == "a\nb");
   CHECK_FALSE(lines.objects[1].contains("crc"));
   CHECK(lines.checked_end == text.size());
-  CHECK_FALSE(lines.has_torn_tail);
+  CHECK_FALSE(lines.has_incomplete_end);
 }
 
 TEST_CASE("a text that is cut anywhere in its last line loses only this line") {
@@ -38,7 +38,7 @@ TEST_CASE("a text that is cut anywhere in its last line loses only this line") {
     const CheckedLines lines = parse_checked_lines(std::string_view(text).substr(0, cut));
     CAPTURE(cut);
     REQUIRE(lines.objects.size() == 1);
-    CHECK(lines.has_torn_tail);
+    CHECK(lines.has_incomplete_end);
     CHECK(lines.checked_end == second_start);
   }
 }

@@ -140,7 +140,7 @@ TEST_CASE(
     "pending") {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-  const int kept = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+  const int original_stderr = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
   REQUIRE(::dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
   ::close(ends[0]);
   ::close(ends[1]);
@@ -149,8 +149,8 @@ TEST_CASE(
   log_info("nobody reads this");
   const int error = errno;
   close_log();
-  ::dup2(kept, STDERR_FILENO);
-  ::close(kept);
+  ::dup2(original_stderr, STDERR_FILENO);
+  ::close(original_stderr);
   CHECK(error == ENOENT);
   sigset_t pending;
   sigemptyset(&pending);

@@ -122,9 +122,9 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
       << "experiments/create\nruns/create\nruns/log-batch\nruns/log-batch\nruns/update";
   add_loss(1, 0.5);
   add_end("FAILED");
-  int failures = 0;
-  while (!sync().is_complete && failures < 10) ++failures;
-  CHECK(failures == 5);
+  int failure_count = 0;
+  while (!sync().is_complete && failure_count < 10) ++failure_count;
+  CHECK(failure_count == 5);
   const auto made = only_run();
   CHECK(made["metrics"].size() == 1);
   CHECK(made["status"] == "FAILED");
@@ -157,7 +157,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   const auto report = sync();
   CHECK_FALSE(report.is_complete);
   CHECK(report.problem == "the server's answer names no run");
-  CHECK(report.run_id.empty());
+  CHECK(report.mlflow_run_id.empty());
   std::filesystem::remove(server.folder() / "unnamed");
   CHECK(sync().is_complete);
   CHECK(only_run()["name"] == "mnist-1");
@@ -284,11 +284,11 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "MLflow's token is sent, and no message or file contains it") {
   std::ofstream(server.folder() / "token") << "canary";
   add_loss(1, 0.5);
-  const auto without = sync();
-  CHECK(has(without.problem, "status 401"));
+  const auto without_token = sync();
+  CHECK(has(without_token.problem, "status 401"));
   CHECK(sync("canary").is_complete);
-  const auto wrong = sync("canary\r\nX: y");
-  CHECK_FALSE(has(wrong.problem, "canary"));
+  const auto with_newline = sync("canary\r\nX: y");
+  CHECK_FALSE(has(with_newline.problem, "canary"));
   for (const auto& entry : std::filesystem::directory_iterator(run / "track")) {
     std::ifstream file(entry.path());
     CHECK_FALSE(has(std::string{std::istreambuf_iterator<char>(file), {}}, "canary"));
@@ -324,7 +324,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK_FALSE(sync().is_complete);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a line for MLflow after a torn one is not lost") {
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a line for MLflow after an incomplete one is not lost") {
   add_loss(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";
   add_loss(2, 0.25);
@@ -332,7 +332,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a line for MLflow after a torn one is not
   CHECK(only_run()["metrics"].size() == 2);
 }
 
-TEST_CASE("a record whose values are in a FIFO is refused without waiting") {
+TEST_CASE("add_line() fails without waiting if the record's file of values is a FIFO") {
   const TemporaryDirectory run;
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://127.0.0.1:1", .experiment = "x", .run = "y"}).has_value());
@@ -390,7 +390,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "no end is added while another process sen
   CHECK(record.has_end().value());
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the MLflow run of the first") {
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the MLflow run of the first attempt") {
   add_loss(1, 0.5);
   REQUIRE(sync().is_complete);
   REQUIRE(record.create({.url = "http://other", .experiment = "x", .run = "y"}).has_value());

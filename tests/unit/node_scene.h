@@ -16,8 +16,8 @@
 
 namespace dlrun::agent {
 
-/// The folders of a scene: `node` is a folder of one node, and $NODE has its path. All nodes see
-/// `shared` and `run`. `run` is the folder of a run.
+/// The folders of a scene. Only one node sees `node`, whose path is in $NODE. All nodes see
+/// `shared` and `run`, the folder of a run.
 struct NodeScene {
   TemporaryDirectory top;
   Env env = Env::of_process();
@@ -44,15 +44,15 @@ struct NodeScene {
                                  int nnodes = 1) const {
     return stage_data({{{(shared / from).string(), "$NODE/data", unpacks}}, nnodes}, env);
   }
-  /// Collects $NODE/ckpt to `out` of the run. torn_after: a Unix time in milliseconds; see
+  /// Collects $NODE/ckpt to the folder `out` of the run. is_last, incomplete_since: see
   /// CollectOptions. limit: the longest time of the copy.
   [[nodiscard]] CopyReport collect(bool is_last,
-                                   std::optional<std::chrono::milliseconds> torn_after = {},
+                                   std::optional<std::chrono::milliseconds> incomplete_since = {},
                                    std::chrono::seconds limit = std::chrono::seconds(60)) const {
     return collect_outputs({.items = {{"$NODE/ckpt", "out", std::nullopt, limit}},
                             .run = run,
                             .is_last = is_last,
-                            .torn_after = torn_after},
+                            .incomplete_since = incomplete_since},
                            env);
   }
 };

@@ -51,9 +51,9 @@ nlohmann::ordered_json body_for(std::string_view url, const Notice& notice = not
   return parse_json(webhook_body(url, notice));
 }
 
-/// A run, and a folder of programs with a stand-in for curl. The stand-in adds its input to
-/// `requests` and a line to `calls`, and prints the text `reply`: the body, and then a line with
-/// the HTTP status (000: none) and the number of bytes that were sent.
+/// A run, and a folder of programs with a stand-in for curl. The stand-in adds its input to the
+/// file `requests` and a line to the file `calls`, and prints the file `reply`: the body of a
+/// reply, and then a line with the HTTP status (000: none) and the number of bytes that were sent.
 struct QueueOfRun {
   TemporaryDirectory folder;
   fs::path run = folder / "run";
@@ -98,7 +98,7 @@ mode_t permissions_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a notice names run, job, cause, rank, node, last words, progress and what to do next") {
+TEST_CASE("a notice shows run, job, cause, rank, node, last words, progress and what to do next") {
   CHECK(notice_of_failure().subject() == "mnist-4711 failed");
   CHECK(notice_of_failure().text() ==
         "dlrun: run mnist-4711 failed (job 4711 on alpha)\n"
@@ -134,7 +134,7 @@ TEST_CASE("docs/stability.md lists the fields of a message to a webhook") {
 }
 
 TEST_CASE(
-    "if a server's reply is too large, send_by_curl() returns its status, and a problem and no "
+    "if a server's reply is too large, send_by_curl() returns the status and a problem, but no "
     "body") {
   const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
@@ -154,7 +154,7 @@ TEST_CASE(
   const auto reply = send_by_curl(Env::of_process(), {.url = url}, std::chrono::seconds(10));
   answering.join();
   REQUIRE(reply);
-  CHECK(reply->status == 200);  // for a webhook this is enough
+  CHECK(reply->status == 200);  // proves that a webhook has accepted the message
   CHECK(has(reply->problem, "the reply has more than"));
 }
 
@@ -180,7 +180,7 @@ TEST_CASE(
   CHECK(notice.text().size() < 2000);
 }
 
-TEST_CASE("each kind of webhook gets the form of message that it takes") {
+TEST_CASE("each kind of webhook gets messages in the form that it accepts") {
   for (const char* url :
        {"https://hooks.slack.com/services/T0/B0/x", "https://chat.example.org/hooks/abc",
         "https://a.webhook.office.com/b", "https://discord.com/api/webhooks/1/x/slack"}) {
@@ -197,7 +197,7 @@ TEST_CASE("each kind of webhook gets the form of message that it takes") {
   CHECK(other.value("rank", 0) == 3);
   CHECK(other.value("subject", "") == "mnist-4711 failed");
   CHECK(other["last_words"][0] == "CUDA error: out of memory");
-  // A host of another name is not Slack.
+  // A host whose name only begins with Slack's is not Slack.
   CHECK(body_for("https://hooks.slack.com.example.org/x").contains("event"));
 }
 
@@ -258,10 +258,9 @@ TEST_CASE("the settings of curl quote all that is sent, follow no redirect and a
   CHECK_FALSE(has(text, "\nurl = \"https://evil\""));
 }
 
-TEST_CASE_FIXTURE(
-    QueueOfRun,
-    "only the owner can read a waiting notice, and sending it removes its file and that "
-    "of the address") {
+TEST_CASE_FIXTURE(QueueOfRun,
+                  "only the owner can read a waiting notice, and sending the notice removes its "
+                  "file and the file of the address") {
   put();
   CHECK(permissions_of(run / "notify") == 0700);
   for (const auto& entry : fs::directory_iterator(run / "notify"))
@@ -316,8 +315,8 @@ TEST_CASE_FIXTURE(QueueOfRun, "without curl the notice waits, and the reason say
 }
 
 TEST_CASE_FIXTURE(QueueOfRun,
-                  "a notice that may have arrived or is refused is kept for people and never sent "
-                  "again") {
+                  "a notice that may have arrived or was refused stays in the list, and is never "
+                  "sent again") {
   put();
   set_reply("\n000 1234");
   CHECK(send().unconfirmed == 1);
@@ -335,20 +334,21 @@ TEST_CASE_FIXTURE(QueueOfRun,
 }
 
 TEST_CASE_FIXTURE(QueueOfRun, "many senders at the same time send each notice once") {
-  constexpr std::size_t kNotices = 20, kSenders = 6;
-  for (std::size_t i = 0; i < kNotices; ++i) put();
+  constexpr std::size_t kNoticeCount = 20, kSenderCount = 6;
+  for (std::size_t i = 0; i < kNoticeCount; ++i) put();
   std::vector<std::thread> senders;
-  std::vector<std::size_t> sent(kSenders);
-  for (std::size_t i = 0; i < kSenders; ++i)
+  std::vector<std::size_t> sent(kSenderCount);
+  for (std::size_t i = 0; i < kSenderCount; ++i)
     senders.emplace_back([&, i] { sent[i] = send().sent; });
   for (auto& sender : senders) sender.join();
-  std::size_t all = 0;
-  for (const std::size_t one : sent) all += one;
-  CHECK(all == kNotices);
-  CHECK(call_count() == kNotices);
+  std::size_t total_sent = 0;
+  for (const std::size_t sent_by_one : sent) total_sent += sent_by_one;
+  CHECK(total_sent == kNoticeCount);
+  CHECK(call_count() == kNoticeCount);
 }
 
-TEST_CASE_FIXTURE(QueueOfRun, "the address stays while another sender has claimed a notice") {
+TEST_CASE_FIXTURE(
+    QueueOfRun, "send() keeps the file of the address while another sender has claimed a notice") {
   put();
   const auto queue_folder = run / "notify";
   for (const auto& entry : fs::directory_iterator(queue_folder)) {
@@ -377,12 +377,12 @@ TEST_CASE_FIXTURE(
   std::thread sender([&] {
     while (!is_done) std::ignore = send();
   });
-  constexpr int kNotices = 30;
-  for (int i = 0; i < kNotices; ++i) put();
+  constexpr int kNoticeCount = 30;
+  for (int i = 0; i < kNoticeCount; ++i) put();
   is_done = true;
   sender.join();
   CHECK(send().waiting == 0);
-  CHECK(call_count() == kNotices + 2);
+  CHECK(call_count() == kNoticeCount + 2);
 }
 
 TEST_CASE_FIXTURE(QueueOfRun, "a queue refuses more notices than its limit") {
@@ -394,7 +394,8 @@ TEST_CASE_FIXTURE(QueueOfRun, "a queue refuses more notices than its limit") {
 
 TEST_CASE_FIXTURE(
     QueueOfRun,
-    "a queue on which others have a permission, or that is a link, is neither read nor written") {
+    "a queue folder on which others have a permission, or that is a link, is neither read nor "
+    "written") {
   put();
   fs::permissions(run / "notify", fs::perms::owner_all | fs::perms::others_read);
   CHECK_FALSE(queue.has_waiting());
@@ -422,14 +423,14 @@ TEST_CASE_FIXTURE(
     "notify.command gets the text on its standard input, and is tried again if it fails") {
   write("bin/tell",
         "#!/bin/sh\necho \"$@\" >>\"$FOLDER/told\"\n/bin/cat >>\"$FOLDER/told\"\n"
-        "exit $(/bin/cat \"$FOLDER/code\")\n");
+        "exit $(/bin/cat \"$FOLDER/exit_code\")\n");
   fs::permissions(folder / "bin/tell", fs::perms::owner_all);
-  write("code", "1");
+  write("exit_code", "1");
   REQUIRE(queue.put(notice_of_failure(), {.command = {"tell", "{subject}"}}).has_value());
   const auto failed = send();
   CHECK(failed.waiting == 1);
   CHECK(has(failed.problem, "tell ended with code 1"));
-  write("code", "0");
+  write("exit_code", "0");
   // A sender that only sends to webhooks runs no command.
   CHECK_FALSE(queue.has_waiting(SendBy::kWebhooks));
   CHECK(queue.send(env, SendBy::kWebhooks, [] { return true; }).sent == 0);

@@ -50,7 +50,9 @@ TEST_CASE(
   CHECK(findings("python, -u, train.py, --epochs, 12").empty());
 }
 
-TEST_CASE("a missing script is reported at its word, with a similar name in its folder") {
+TEST_CASE(
+    "the warning about a missing script has the position of its word, and suggests a file with a "
+    "similar name") {
   TemporaryDirectory folder;
   std::ofstream(folder / "train.py") << "pass\n";
   std::ofstream(folder / "pytorch.sqsh") << "hsqs";
@@ -100,8 +102,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a relative script that exists here but in no mount is reported, and one that is missing here "
-    "is not") {
+    "with a container, a relative script is reported if it exists here but is in no mount, or if "
+    "it is missing in a mount") {
   TemporaryDirectory folder;
   const auto findings = [&](const std::string& more, std::string_view script = "train.py") {
     return file_findings(

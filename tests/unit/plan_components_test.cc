@@ -68,7 +68,9 @@ TEST_CASE("a job with components uses the trainer if one component does") {
             .uses_trainer());
 }
 
-TEST_CASE("the allocation requests for every node what the most demanding node needs") {
+TEST_CASE(
+    "a job with components requests for every node the most CPUs, GPUs and memory that any node "
+    "needs") {
   const LaunchPlan plan = components_plan(kThreeComponents);
   const std::string all = words(plan.directives);
   INFO(all);
@@ -152,7 +154,8 @@ TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the
 }
 
 TEST_CASE(
-    "a later part of a heterogeneous job has the options of its nodes, not those of the job") {
+    "a later part of a heterogeneous job has the options about its nodes, not those about the "
+    "whole job") {
   std::size_t planned_key_count = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
@@ -184,7 +187,7 @@ TEST_CASE(
 
 TEST_CASE(
     "every part of a heterogeneous job has the options of `slurm` about nodes, and only the first "
-    "has the others") {
+    "part has the other options") {
   const LaunchPlan plan = components_plan(
       "resources: {time: 1h, cpus_per_task: 1}\nlaunch: {command: [run]}\nhetjob: true\n"
       "slurm: {tmp: 5G, contiguous: true, mail-type: END, nice: 10}\n"
@@ -194,7 +197,7 @@ TEST_CASE(
   CHECK(words(plan.later_parts[0]).ends_with(" --tmp=5G --contiguous"));
 }
 
-TEST_CASE("the steps of a heterogeneous job name their part instead of their nodes") {
+TEST_CASE("a step of a heterogeneous job gets the number of its part instead of its nodes") {
   const LaunchPlan plan = components_plan(kTwoParts);
   REQUIRE(plan.components.size() == 2);
   CHECK(plan.components[0].name == "worker");
@@ -284,7 +287,8 @@ TEST_CASE("a run in an allocation that the user already has refuses components")
             "only one program"));
 }
 
-TEST_CASE("lead gets `notify` and `track`, and the first main component the variables of wandb") {
+TEST_CASE(
+    "lead gets `notify` and `track`, and the first main component gets the variables of wandb") {
   const LaunchPlan plan = components_plan(
       fmt::format("{}notify: {{command: [tell.sh]}}\ntrack: {{tensorboard: true, wandb: {{project: "
                   "p}}}}\n",
@@ -304,7 +308,7 @@ TEST_CASE("lead gets `notify` and `track`, and the first main component the vari
 }
 
 TEST_CASE(
-    "the allocation requests all memory of a node if a component requests it, and none if no "
+    "the job has --mem=0 if a component requests all memory of a node, and no --mem if no "
     "component sets `mem`") {
   const auto request = [](std::string_view first, std::string_view second) {
     return words(

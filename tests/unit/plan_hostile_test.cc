@@ -36,8 +36,8 @@ struct Folder {
   ~Folder() { fs::remove_all(path); }
 };
 
-/// Returns strings with a meaning in YAML, bash or sbatch. Those with a command create the
-/// file `canary` if the command is executed.
+/// Returns strings with a meaning in YAML, bash or sbatch. If bash executes a command in one of
+/// them, the command creates the file `canary`.
 std::vector<std::string> hostile_strings(const std::string& canary) {
   const std::string touch = "touch " + canary;
   std::vector<std::string> strings{"'",
@@ -197,8 +197,8 @@ std::string slurp(const fs::path& path) {
   return text.str();
 }
 
-/// Creates a program in place of the agent. It writes its arguments and its environment to files,
-/// each entry ended by a NUL.
+/// Creates a program in place of the agent. The program writes its arguments and its environment to
+/// files, with a NUL after each entry.
 fs::path recording_agent(const Folder& folder) {
   const fs::path path = folder.path / "agent";
   std::ofstream(path) << "#!/bin/bash\nprintf '%s\\0' \"$@\" > " << (folder.path / "argv").string()
@@ -219,7 +219,7 @@ TEST_CASE(
       "name: hostile\nresources: {time: 1m, nodes: 1}\nlaunch:\n  command:\n    - prog\n";
   for (const std::string& string : strings) text += "    - " + yaml_string(string) + "\n";
   text += "environment:\n  vars:\n";
-  // The variables hold the 64 KiB string, too: Linux allows 128 KiB for each variable.
+  // One variable has the string of 64 KiB: Linux allows 128 KiB for each variable.
   for (std::size_t i = 0; i < strings.size(); ++i)
     text += fmt::format("    V{}: {}\n", i, yaml_string(strings[i]));
 
@@ -253,12 +253,12 @@ TEST_CASE(
   const std::string argv_text = slurp(folder.path / "argv"), env_text = slurp(folder.path / "env");
   const auto argv = split(argv_text, '\0');  // the last part is empty
   REQUIRE(argv.size() > strings.size() + 1);
-  const std::size_t first = argv.size() - 1 - strings.size();
-  CHECK(argv[first - 1] == "prog");
+  const std::size_t first_string = argv.size() - 1 - strings.size();
+  CHECK(argv[first_string - 1] == "prog");
   const std::string environment = std::string(1, '\0') + env_text;
   for (std::size_t i = 0; i < strings.size(); ++i) {
     INFO(printable(strings[i].substr(0, 80)));
-    CHECK(argv[first + i] == strings[i]);
+    CHECK(argv[first_string + i] == strings[i]);
     const std::string entry =
         std::string(1, '\0') + "V" + std::to_string(i) + "=" + strings[i] + std::string(1, '\0');
     CHECK(environment.find(entry) != std::string::npos);
@@ -315,24 +315,24 @@ TEST_CASE("hostile strings arrive byte for byte in the command and the variables
 
   const std::string argv_text = slurp(folder.path / "argv");
   const auto argv = split(argv_text, '\0');  // the last part is empty
-  const auto next = std::find(argv.begin(), argv.end(), "+++");
-  REQUIRE(next != argv.end());
-  CHECK(std::find(next + 1, argv.end(), "+++") == argv.end());
-  REQUIRE(static_cast<std::size_t>(next - argv.begin()) > strings.size() + 1);
-  const auto first = next - static_cast<std::ptrdiff_t>(strings.size());
-  CHECK(*(first - 1) == "prog");
+  const auto first_component_end = std::find(argv.begin(), argv.end(), "+++");
+  REQUIRE(first_component_end != argv.end());
+  CHECK(std::find(first_component_end + 1, argv.end(), "+++") == argv.end());
+  REQUIRE(static_cast<std::size_t>(first_component_end - argv.begin()) > strings.size() + 1);
+  const auto first_string = first_component_end - static_cast<std::ptrdiff_t>(strings.size());
+  CHECK(*(first_string - 1) == "prog");
   for (std::size_t i = 0; i < strings.size(); ++i) {
     INFO(printable(strings[i].substr(0, 80)));
-    CHECK(first[static_cast<std::ptrdiff_t>(i)] == strings[i]);
+    CHECK(first_string[static_cast<std::ptrdiff_t>(i)] == strings[i]);
     const std::string variable = fmt::format("V{}={}", i, as_template(strings[i]));
-    CHECK(std::find(argv.begin(), next, variable) != next);
+    CHECK(std::find(argv.begin(), first_component_end, variable) != first_component_end);
   }
   CHECK(argv[argv.size() - 2] == "last");
   CHECK_FALSE(fs::exists(canary));
 }
 
 /// Returns true if dlrun parses the values of a key as a size, a time, a word of a list, or a
-/// number of nodes or GPUs. Returns false if the values are plain numbers.
+/// number of nodes or GPUs. Returns false for a key of plain numbers or of any text.
 bool is_parsed(const KeyRow& row) {
   constexpr std::array kParsed{Format::kChoice, Format::kTimeLimit, Format::kDuration,
                                Format::kMemory, Format::kInterval};

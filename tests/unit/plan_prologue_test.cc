@@ -1,5 +1,5 @@
-// Runs the environment part of the script in bash, with fakes of the tools of a cluster: a module
-// system's start file, conda, Spack, pixi, virtual environments. The fakes print their
+// Runs the environment part of a job's script in bash, with fakes of the tools of a cluster: a
+// module system's start file, conda, Spack, pixi, virtual environments. The fakes print their
 // calls, or set variables that the fake agent prints.
 
 #include <unistd.h>
@@ -85,7 +85,8 @@ class FakeMachine {
 };
 
 TEST_CASE(
-    "the script finds the module system by itself, and purges, uses and loads modules in order") {
+    "the script finds the module system by itself, and calls module purge, use and load in this "
+    "order") {
   const FakeMachine machine;
   const auto ran = machine.run("  modules: {purge: true, use: [/m], load: [A/1, 'B C']}\n");
   CHECK(
@@ -147,7 +148,8 @@ TEST_CASE("a uv project without an environment ends the job before the ranks sta
 }
 
 TEST_CASE(
-    "pixi is activated by its hook, and Spack is activated before uv, which may use its Python") {
+    "pixi is activated by its hook, and Spack is activated before uv, which may use Spack's "
+    "Python") {
   const FakeMachine machine;
   REQUIRE(make_private_directories(machine.path(".dlrun/uv/v1/bin")).has_value());
   machine.write(".dlrun/uv/v1/bin/activate", "echo uv; export VIRTUAL_ENV=v1\n");

@@ -88,9 +88,9 @@ TEST_CASE(
   CHECK(job["no_requeue"] == true);
   CHECK(job["hold"] == true);
   CHECK(job["kill_on_invalid_dependency"] == true);
-  const auto last = job_of("#SBATCH --no-requeue\n", {"--requeue"});
-  CHECK(last["requeue"] == true);
-  CHECK_FALSE(last.contains("no_requeue"));
+  const auto with_both = job_of("#SBATCH --no-requeue\n", {"--requeue"});
+  CHECK(with_both["requeue"] == true);
+  CHECK_FALSE(with_both.contains("no_requeue"));
 }
 
 TEST_CASE(
@@ -103,10 +103,10 @@ TEST_CASE(
   for (const char* word :
        {"--hint=nomultithread", "--distribution=cyclic", "--contiguous", "--signal=B:USR1@60"})
     CHECK_MESSAGE(body.error().message.find(word) != std::string::npos, word);
-  CHECK(rest_refusal("--signal", "USR1@60", RestVersion::k38) == std::nullopt);
-  CHECK(rest_refusal("--nodes", "2", std::nullopt) == std::nullopt);
-  CHECK(rest_refusal("--clusters", "other", std::nullopt));
-  CHECK(rest_refusal("--nodes", std::nullopt, std::nullopt));
+  CHECK(rest_option_refusal("--signal", "USR1@60", RestVersion::k38) == std::nullopt);
+  CHECK(rest_option_refusal("--nodes", "2", std::nullopt) == std::nullopt);
+  CHECK(rest_option_refusal("--clusters", "other", std::nullopt));
+  CHECK(rest_option_refusal("--nodes", std::nullopt, std::nullopt));
 }
 
 TEST_CASE(
@@ -129,18 +129,18 @@ TEST_CASE(
 TEST_CASE(
     "an option is refused for a version that cannot express it, and for an unknown version only if "
     "no version can") {
-  CHECK(rest_refusal("--distribution", "cyclic", RestVersion::k38));
-  CHECK(rest_refusal("--distribution", "cyclic", RestVersion::k40));
-  CHECK_FALSE(rest_refusal("--distribution", "cyclic", RestVersion::k45));
-  CHECK_FALSE(rest_refusal("--distribution", "cyclic", std::nullopt));
-  CHECK_FALSE(rest_refusal("--cores-per-socket", "4", RestVersion::k38));
-  CHECK(rest_refusal("--cores-per-socket", "4", RestVersion::k42));
-  CHECK_FALSE(rest_refusal("--gres-flags", "enforce-binding", RestVersion::k42));
-  CHECK(rest_refusal("--gres-flags", "enforce-binding", RestVersion::k41));
-  CHECK(rest_refusal("--no-such-option", "4", std::nullopt));
-  CHECK(rest_refusal("--hold", "x", std::nullopt).value_or("") ==
+  CHECK(rest_option_refusal("--distribution", "cyclic", RestVersion::k38));
+  CHECK(rest_option_refusal("--distribution", "cyclic", RestVersion::k40));
+  CHECK_FALSE(rest_option_refusal("--distribution", "cyclic", RestVersion::k45));
+  CHECK_FALSE(rest_option_refusal("--distribution", "cyclic", std::nullopt));
+  CHECK_FALSE(rest_option_refusal("--cores-per-socket", "4", RestVersion::k38));
+  CHECK(rest_option_refusal("--cores-per-socket", "4", RestVersion::k42));
+  CHECK_FALSE(rest_option_refusal("--gres-flags", "enforce-binding", RestVersion::k42));
+  CHECK(rest_option_refusal("--gres-flags", "enforce-binding", RestVersion::k41));
+  CHECK(rest_option_refusal("--no-such-option", "4", std::nullopt));
+  CHECK(rest_option_refusal("--hold", "x", std::nullopt).value_or("") ==
         "--hold is 'x', expected no value");
-  CHECK(rest_refusal("x", std::nullopt, std::nullopt).value_or("") ==
+  CHECK(rest_option_refusal("x", std::nullopt, std::nullopt).value_or("") ==
         "'x' is not an option of sbatch");
 }
 
@@ -156,9 +156,9 @@ TEST_CASE("the script is a field of the request up to v0.0.40, and of the job fr
   for (const RestVersion version : kRestVersions) {
     const auto body = body_of("#!/bin/bash\n", {}, kEnv, version);
     REQUIRE(body);
-    const json whole = json::parse(*body);
-    CHECK(whole.contains("script") == (version <= RestVersion::k40));
-    CHECK(whole["job"].contains("script") == (version > RestVersion::k40));
+    const json request = json::parse(*body);
+    CHECK(request.contains("script") == (version <= RestVersion::k40));
+    CHECK(request["job"].contains("script") == (version > RestVersion::k40));
   }
 }
 
@@ -167,8 +167,8 @@ TEST_CASE("from v0.0.40 on the environment is a list, and numbers are not string
       body_of("#!/bin/bash\n#SBATCH -N 2-4 -n 6 --time=12:03:04 --mem=4G --cpus-per-task=2\n", {},
               kEnv, RestVersion::k42);
   REQUIRE(body);
-  const json whole = json::parse(*body);
-  const json& job = whole["job"];
+  const json request = json::parse(*body);
+  const json& job = request["job"];
   CHECK(job["script"].get<std::string>().starts_with("#!/bin/bash\n"));
   CHECK(job["nodes"] == "2-4");
   CHECK(job["tasks"] == 6);
@@ -256,8 +256,8 @@ TEST_CASE("a malformed value is refused, and the error says which form is expect
 }
 
 TEST_CASE(
-    "dlrun chooses the newest version that both it and the server know, and knows the versions of "
-    "each Slurm release") {
+    "dlrun chooses the newest API version that both sides know, and knows the versions of each "
+    "Slurm release") {
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.45", "v0.0.42", "v0.0.46"}) ==
         RestVersion::k45);
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.38", "v0.0.39"}) == RestVersion::k38);
@@ -273,8 +273,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a variable, script, option, folder or file name that is not UTF-8 is refused, and "
-    "the variable is named") {
+    "a job description with text that is not UTF-8 is refused, and the error names the variable "
+    "with such text") {
   Env env;
   env.set("LATIN", "caf\xe9");
   const auto body = body_of("#!/bin/bash\n", {}, env);

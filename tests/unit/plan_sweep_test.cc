@@ -75,17 +75,17 @@ TEST_CASE("a point renders to the same script as a spec with its values and with
       "    - {train.lr: 0.2, environment.vars.A: \"3\", train.hidden: [9, 9]}\n"
       "    - {train.lr: 0.3}\n    - {resources.mem: 4G, launch.srun.label: true}\n"
       "    - {resources.mem: 5G, launch.srun.label: false}\n");
-  const std::vector<std::vector<std::string>> sets = {
+  const std::vector<std::vector<std::string>> set_arguments_of_points = {
       {"train.lr=0.1", "environment.vars.A=1 2", "train.hidden=[8]"},
       {"train.lr=0.2", "environment.vars.A=3", "train.hidden=[9, 9]"},
       {"train.lr=0.3"},
       {"resources.mem=4G", "launch.srun.label=true"},
       {"resources.mem=5G"}};
-  REQUIRE(sweep.points.size() == sets.size());
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    LoadRequest alone = request(rest);
-    alone.set_arguments = sets[i];
-    auto script = render_script(*make_plan(loaded(alone), inputs()));
+  REQUIRE(sweep.points.size() == set_arguments_of_points.size());
+  for (std::size_t i = 0; i < set_arguments_of_points.size(); ++i) {
+    LoadRequest without_sweep = request(rest);
+    without_sweep.set_arguments = set_arguments_of_points[i];
+    auto script = render_script(*make_plan(loaded(without_sweep), inputs()));
     REQUIRE(script.has_value());
     // The variables stand in the order of the layers that set them (spec, --set, point), so the
     // lines are compared without their order.
@@ -147,7 +147,8 @@ TEST_CASE(
 const std::string kOneNode = "resources: {nodes: 1, time: 30m}\n";
 
 TEST_CASE(
-    "the values of a sweep's own parameters replace the fields in the command and the variables") {
+    "the values of a sweep's program parameters replace the fields in the command and the "
+    "variables") {
   const SweepPlan sweep =
       planned(kOneNode +
               "launch: {command: [python, train.py, --lr, \"{lr}\", \"{{x}}\"]}\n"
@@ -165,7 +166,7 @@ TEST_CASE(
   CHECK(describe(sweep.points[3].values) == "lr=1e-4 depth=\"a b\"");
 }
 
-TEST_CASE("in a sweep without own parameters, braces of the command stay as they are") {
+TEST_CASE("in a sweep without program parameters, braces of the command stay as they are") {
   const SweepPlan sweep = planned(kOneNode +
                                   "launch: {command: [sh, -c, \"f() { echo {lr}; }\"]}\n"
                                   "sweep: {parameters: {environment.vars.A: [1, 2]}}");
@@ -173,7 +174,8 @@ TEST_CASE("in a sweep without own parameters, braces of the command stay as they
 }
 
 TEST_CASE(
-    "a point sets keys and the sweep's own parameters, and keeps nothing of the point before it") {
+    "a point sets keys and the sweep's program parameters, and keeps nothing of the point before "
+    "it") {
   const SweepPlan sweep = planned(
       kOneNode +
       "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1, environment.vars.V: \"<{x}>\"}, "

@@ -96,7 +96,8 @@ TEST_CASE("the requested resources are counted, and numbers that Slurm decides h
 }
 
 TEST_CASE(
-    "tasks per node default to the GPUs, and nodes to one, unless ntasks leaves them to Slurm") {
+    "tasks per node default to the number of GPUs, and nodes to one, but with ntasks Slurm decides "
+    "both") {
   const auto plan = planned("resources: {gpus_per_node: 4, time: 1m}\nlaunch: {command: [x]}");
   CHECK(word_of(plan.directives, "--ntasks-per-node") == "--ntasks-per-node=4");
   CHECK(word_of(plan.directives, "--nodes") == "--nodes=1");
@@ -184,7 +185,7 @@ TEST_CASE(
             .empty());
 }
 
-TEST_CASE("only the trainer counts as a bundled program, which may use the store") {
+TEST_CASE("only the trainer counts as a bundled program, and may therefore use the store") {
   CHECK(planned(kTrainer).program_is_bundled);
   CHECK_FALSE(
       planned("resources: {time: 1m}\nlaunch: {preset: torch, command: [x]}").program_is_bundled);
@@ -222,7 +223,8 @@ TEST_CASE("a runs folder that srun's or sbatch's options cannot express is refus
   CHECK(has(refused("resources: {time: 1m}\nlaunch: {command: [x]}", odd), "cannot express"));
 }
 
-TEST_CASE("a percent sign in the runs folder does not start a pattern") {
+TEST_CASE(
+    "a percent sign in the path of the runs folder does not start a file name pattern of sbatch") {
   PlanInputs odd = inputs();
   odd.runs_dir = "/100%j";
   CHECK(word_of(planned("name: n\nresources: {time: 1m}\nlaunch: {command: [x]}", odd).directives,
@@ -239,7 +241,7 @@ TEST_CASE("a folder for data or checkpoints that pyxis cannot mount is refused a
 }
 
 TEST_CASE(
-    "pmi2 is refused with enroot, because pmi2's descriptor does not reach into the container") {
+    "pmi2 is refused with enroot, because its file descriptor does not reach into the container") {
   const auto text = [](std::string_view runtime) {
     return "resources: {time: 1m}\ncontainer: {runtime: " + std::string(runtime) +
            ", image: /a.sqsh}\nlaunch: {command: [x], mpi: pmi2}";
@@ -324,8 +326,8 @@ TEST_CASE("a chain of jobs allows at least the restarts that it needs, and lead 
 }
 
 TEST_CASE(
-    "any key of retry enables three restarts for every cause, and a time limit counts only with "
-    "signal_before") {
+    "any key of retry enables three restarts for every cause, and the time limit is a cause only "
+    "with signal_before") {
   auto plan = planned(std::string(kTrainer) + "retry: {no_progress: 2}\n");
   CHECK(word_of(plan.lead_options, "--retry") == "--retry=3");
   CHECK(word_of(plan.lead_options, "--retry-on") ==
@@ -398,12 +400,12 @@ TEST_CASE(
   };
   const std::vector<BadNode> remembered{bad("n1", "here"), bad("n2", "elsewhere"), bad("n3", ""),
                                         bad("n4", "here")};
-  const auto decided = exclude_bad_nodes(
+  const auto exclusion = exclude_bad_nodes(
       remembered, "here", "#!/bin/bash\n#SBATCH --exclude=n[7-8]\n#SBATCH -w n4\nsrun true\n");
-  REQUIRE(decided);
-  CHECK(decided->value == "n[1,3,7-8]");
-  REQUIRE(decided->wanted.size() == 1);
-  CHECK(decided->wanted[0].node == "n4");
+  REQUIRE(exclusion);
+  CHECK(exclusion->value == "n[1,3,7-8]");
+  REQUIRE(exclusion->wanted.size() == 1);
+  CHECK(exclusion->wanted[0].node == "n4");
   CHECK(exclude_bad_nodes({}, "here", "#SBATCH --exclude=n7\n")->value.empty());
   CHECK_FALSE(exclude_bad_nodes(remembered, "here", "#SBATCH --exclude=n[1-\n"));
 }
@@ -459,7 +461,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the step in an allocation that the user already has gets every request that a step can make, "
+    "in an allocation that the user already has, the step has each option that a step can have, "
     "once") {
   PlanInputs in_existing_allocation = inputs();
   in_existing_allocation.uses_existing_allocation = true;
@@ -489,23 +491,25 @@ TEST_CASE("salloc gets the directives, except those for batch jobs only") {
   const auto words =
       salloc_arguments(planned("resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: "
                                "{signal_before: 30s}\nslurm: {propagate: ALL}"));
-  for (const char* gone : {"--output", "--open-mode", "--no-requeue", "--signal", "--propagate"}) {
+  for (const char* batch_option :
+       {"--output", "--open-mode", "--no-requeue", "--signal", "--propagate"}) {
     CHECK(std::none_of(words.begin(), words.end(),
-                       [&](const std::string& word) { return word.starts_with(gone); }));
+                       [&](const std::string& word) { return word.starts_with(batch_option); }));
   }
   CHECK(std::find(words.begin(), words.end(), "--time=00:01:00") != words.end());
 }
 
 TEST_CASE("options that no slurmrestd can express are refused together, each with its key") {
-  const std::string found = refused(
+  const std::string refusal = refused(
       "resources: {hint: nomultithread, clusters: other, time: 10m}\n"
       "slurm: {no-such-option: true}\n"
       "launch: {command: [x]}\nsubmit: {via: slurmrestd, url: unix:/run/s}\n",
       inputs());
   for (const char* word :
        {"exp.yaml:1:19: error: resources.hint: ", "resources.clusters: ", "--no-such-option"})
-    CHECK_MESSAGE(found.find(word) != std::string::npos, word, " in ", found);
-  // Some versions of the API can express these options; the server is asked for its version later.
+    CHECK_MESSAGE(refusal.find(word) != std::string::npos, word, " in ", refusal);
+  // Some versions of the API can express these options. dlrun asks the server for its versions
+  // later.
   CHECK(planned("resources: {distribution: cyclic, time: 10m}\ncheckpoint: {signal_before: 2m}\n"
                 "slurm: {contiguous: true, profile: task}\n"
                 "launch: {command: [x]}\nsubmit: {via: slurmrestd, url: unix:/run/s}\n")

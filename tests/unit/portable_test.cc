@@ -1,6 +1,6 @@
-// Tests the portable dlrun's own implementations of accounts.h and curl_library.h (decision 46).
-// This test links them instead of the ordinary ones, so downloads and requests to slurmrestd go
-// through the program curl.
+// Tests how the portable dlrun looks up accounts, downloads files and calls slurmrestd (decision
+// 46). It starts the programs getent, id and curl, because a static program cannot load the
+// libraries for these tasks.
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -16,10 +16,10 @@
 
 #include <doctest/doctest.h>
 
-#include "common/accounts.h"
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/text.h"
+#include "common/unix_accounts.h"
 #include "launcher/download/downloader.h"
 #include "launcher/executors/curl_child.h"
 #include "launcher/executors/http_client.h"
@@ -31,17 +31,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of programs that stands first in PATH while this object exists. is_only: PATH has no
-/// other folder.
-class OwnPrograms {
+/// A folder of scripts in place of real programs. It stands first in PATH while this object exists.
+/// is_only: PATH has no other folder.
+class FakePrograms {
  public:
-  explicit OwnPrograms(bool is_only = false) : before_(std::getenv("PATH")) {
+  explicit FakePrograms(bool is_only = false) : before_(std::getenv("PATH")) {
     const std::string path = folder_.path().string() + (is_only ? "" : ":" + before_);
     ::setenv("PATH", path.c_str(), 1);
   }
-  OwnPrograms(const OwnPrograms&) = delete;
-  OwnPrograms& operator=(const OwnPrograms&) = delete;
-  ~OwnPrograms() { ::setenv("PATH", before_.c_str(), 1); }
+  FakePrograms(const FakePrograms&) = delete;
+  FakePrograms& operator=(const FakePrograms&) = delete;
+  ~FakePrograms() { ::setenv("PATH", before_.c_str(), 1); }
 
   void add(const std::string& name, const std::string& script) const {
     REQUIRE(write_file_atomic(folder_ / name, "#!/bin/sh\n" + script, 0755).has_value());
@@ -78,8 +78,8 @@ struct DownloadScene {
   }
 };
 
-/// Waits until the process has ended, at most ten seconds; returns true if it has. A zombie has
-/// ended: its parent may be a process that collects it late.
+/// Waits at most ten seconds for the end of the process; returns true if it has ended. A zombie
+/// counts as ended, because its parent may collect it late.
 bool ends_in_time(pid_t pid) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   const std::string file = "/proc/" + std::to_string(pid) + "/stat";
@@ -101,7 +101,7 @@ RestAddress address_of(const PythonServer& server) {
 }  // namespace
 
 TEST_CASE("portable: the account of root comes from /etc/passwd, without any program") {
-  const OwnPrograms none(true);
+  const FakePrograms none(true);
   const auto root = unix_account_of(0);
   REQUIRE(root.has_value());
   CHECK(root->name == "root");
@@ -110,7 +110,7 @@ TEST_CASE("portable: the account of root comes from /etc/passwd, without any pro
 }
 
 TEST_CASE("portable: getent gives the account that only a directory service knows") {
-  const OwnPrograms programs;
+  const FakePrograms programs;
   programs.add(
       "getent",
       "echo \"other:x:17:17::/:\"\n[ $1 = passwd ] && echo \"ann:x:$2:513:Ann:/home:/sh\"\n"
@@ -126,7 +126,7 @@ TEST_CASE("portable: getent gives the account that only a directory service know
 }
 
 TEST_CASE("portable: the program `id` gives a user's account if getent does not") {
-  const OwnPrograms programs(true);
+  const FakePrograms programs(true);
   CHECK_FALSE(unix_account_of(kKnownOnlyToIdCommand).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
   CHECK_FALSE(unix_account_of(kKnownOnlyToIdCommand + 1).has_value());
@@ -139,7 +139,7 @@ TEST_CASE("portable: the program `id` gives a user's account if getent does not"
 }
 
 TEST_CASE("portable: getent's answer about a group replaces that of /etc/group") {
-  const OwnPrograms programs(true);
+  const FakePrograms programs(true);
   CHECK(unix_group_of(0)->name == "root");
   programs.add("getent", "echo \"root:x:$2:ann,bob\"\n");
   const auto replaced = unix_group_of(0);
@@ -151,16 +151,17 @@ TEST_CASE("portable: getent's answer about a group replaces that of /etc/group")
 
 TEST_CASE("portable: the answers about a user are remembered, even if no program knows a name") {
   const TemporaryDirectory folder;
-  const OwnPrograms programs;
-  const std::string note = "echo \"$0 $1\" | sed 's|.*/||' >>" + (folder / "asked").string() + "\n";
-  programs.add("getent", note + "[ $2 = " + std::to_string(kWithCountedLookUps) +
+  const FakePrograms programs;
+  const std::string log_call =
+      "echo \"$0 $1\" | sed 's|.*/||' >>" + (folder / "calls").string() + "\n";
+  programs.add("getent", log_call + "[ $2 = " + std::to_string(kWithCountedLookUps) +
                              " ] && echo a:x:$2:5::/:\n");
-  programs.add("id", note + "exit 1\n");
+  programs.add("id", log_call + "exit 1\n");
   for (int i = 0; i < 3; ++i) {
     CHECK(unix_account_of(kWithCountedLookUps)->name == "a");
     CHECK_FALSE(unix_account_of(kWithCountedLookUps + 1).has_value());
   }
-  CHECK(*read_file(folder / "asked", 4096) == "getent passwd\ngetent passwd\nid -un\n");
+  CHECK(*read_file(folder / "calls", 4096) == "getent passwd\ngetent passwd\nid -un\n");
 }
 
 TEST_CASE("portable: a download arrives whole, and a lost connection is resumed") {
@@ -177,7 +178,7 @@ TEST_CASE("portable: a download arrives whole, and a lost connection is resumed"
 }
 
 TEST_CASE(
-    "portable: a failed download leaves no file, and its error has the status or names the refused "
+    "portable: a failed download leaves no file, and its error tells of the HTTP status or the "
     "redirection") {
   const DownloadScene scene;
   const auto missing = scene.fetch("nothing");
@@ -190,7 +191,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(scene.folder / "f"));
 }
 
-TEST_CASE("portable: a download stops when the caller asks for it") {
+TEST_CASE("portable: a download stops when on_progress returns false") {
   const DownloadScene scene;
   DownloadOptions options;
   options.on_progress = [](const DownloadProgress&) { return false; };
@@ -199,9 +200,11 @@ TEST_CASE("portable: a download stops when the caller asks for it") {
   CHECK(stopped.error().code == Errc::kInterrupted);
 }
 
-TEST_CASE("portable: without the program curl, the error names it") {
+TEST_CASE(
+    "portable: a download without the program curl fails, and the error says that curl is "
+    "missing") {
   const DownloadScene scene;
-  const OwnPrograms none(true);
+  const FakePrograms none(true);
   const auto fetched = scene.fetch("f");
   REQUIRE_FALSE(fetched.has_value());
   CHECK(fetched.error().code == Errc::kNotFound);
@@ -225,8 +228,8 @@ TEST_CASE("portable: a request's body of a megabyte arrives unchanged, and so do
 }
 
 TEST_CASE(
-    "portable: a server that the caller's check refuses, such as one of another user, gets no "
-    "request") {
+    "portable: a server gets no request if the check of its connection fails, as for another "
+    "user's server") {
   const PythonServer server;
   server.serve("f", "secret");
   int check_count = 0;
@@ -263,7 +266,7 @@ TEST_CASE("portable: a response beyond the limit ends the request") {
 
 TEST_CASE("portable: no argument of curl shows the address or the token") {
   const TemporaryDirectory folder;
-  const OwnPrograms programs;
+  const FakePrograms programs;
   programs.add("curl", "echo \"$@\" >" + (folder / "arguments").string() + "\ncat >" +
                            (folder / "settings").string() + "\nprintf '200 0 000'\n");
   auto client = HttpClient::to({"http://127.0.0.1:9", ""});
@@ -280,7 +283,7 @@ TEST_CASE("portable: no argument of curl shows the address or the token") {
 }
 
 TEST_CASE("portable: the destructor of a CurlChild kills a curl that hangs") {
-  const OwnPrograms programs;
+  const FakePrograms programs;
   programs.add("curl", "exec sleep 600\n");
   CurlChild child;
   REQUIRE(child.start("", ""));
@@ -290,7 +293,7 @@ TEST_CASE("portable: the destructor of a CurlChild kills a curl that hangs") {
 
 TEST_CASE(
     "portable: if SIGCHLD is ignored, the exit code of curl is unknown and does not count as 0") {
-  const OwnPrograms programs;
+  const FakePrograms programs;
   programs.add("curl", "exit 7\n");
   const auto before = ::signal(SIGCHLD, SIG_IGN);
   CurlChild child;
@@ -304,7 +307,7 @@ TEST_CASE(
 }
 
 TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches only dlrun") {
-  const OwnPrograms programs;
+  const FakePrograms programs;
   programs.add("curl",
                "read -r pid name state parent group rest </proc/$$/stat\n"
                "echo \"$pid $group\"\n");
@@ -320,9 +323,9 @@ TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches only
 }
 
 TEST_CASE("portable: the destructor of a CurlChild also ends the processes that curl has started") {
-  const OwnPrograms programs;
+  const FakePrograms programs;
   programs.add("curl", "sleep 600 &\necho $!\nwait\n");
-  pid_t started = 0;
+  pid_t sleep_pid = 0;
   {
     CurlChild child;
     REQUIRE(child.start("", ""));
@@ -330,27 +333,27 @@ TEST_CASE("portable: the destructor of a CurlChild also ends the processes that 
         child.read_to_end([](char*, std::size_t) { return true; },
                           [&] { return child.output().find('\n') == std::string::npos; });
     CHECK(end == CurlChild::Outcome::kStopped);
-    started = static_cast<pid_t>(parse_int(trim(child.output())).value_or(0));
+    sleep_pid = static_cast<pid_t>(parse_int(trim(child.output())).value_or(0));
   }
-  REQUIRE(started > 0);
-  CHECK(ends_in_time(started));
+  REQUIRE(sleep_pid > 0);
+  CHECK(ends_in_time(sleep_pid));
 }
 
-TEST_CASE("portable: curl ends at its next write when its owner is killed") {
+TEST_CASE("portable: curl ends at its next write after the process that started it was killed") {
   const TemporaryDirectory folder;
-  const OwnPrograms programs;
+  const FakePrograms programs;
   programs.add("curl", "echo $$ >" + (folder / "pid").string() + "\nexec yes >/proc/self/fd/" +
                            std::to_string(kCurlResponseFd) + "\n");
-  const pid_t owner = ::fork();
-  REQUIRE(owner >= 0);
-  if (owner == 0) {
+  const pid_t starter = ::fork();
+  REQUIRE(starter >= 0);
+  if (starter == 0) {
     CurlChild child;
     if (child.start("", ""))
       std::ignore =
           child.read_to_end([](char*, std::size_t) { return false; }, [] { return true; });
     ::_exit(0);  // no destructor runs, as after SIGKILL
   }
-  REQUIRE(::waitpid(owner, nullptr, 0) == owner);
+  REQUIRE(::waitpid(starter, nullptr, 0) == starter);
   const auto pid = read_file(folder / "pid", 64);
   REQUIRE(pid.has_value());
   CHECK(ends_in_time(static_cast<pid_t>(parse_int(trim(*pid)).value_or(0))));

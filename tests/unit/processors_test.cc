@@ -21,7 +21,8 @@ void put(const fs::path& file, std::string_view text) {
 }  // namespace
 
 TEST_CASE(
-    "processors: the quota of cgroup version 2 is the smallest of the group and its parents") {
+    "processors: with cgroup version 2, the quota is the smallest one of the cgroup and its "
+    "parents") {
   const TemporaryDirectory mount;
   put(mount / "slurm/job_1/cpu.max", "300000 100000\n");
   put(mount / "slurm/job_1/step_0/cpu.max", "max 100000\n");
@@ -45,7 +46,9 @@ TEST_CASE(
   CHECK(cpu_quota("4:cpuset:/slurm/job_1\n", mount.path()) == std::nullopt);
 }
 
-TEST_CASE("processors: a container that sees only its own cgroup finds its quota at the mount") {
+TEST_CASE(
+    "processors: in a container that sees only its own cgroup, the quota is in the mount's top "
+    "folder") {
   const TemporaryDirectory mount;
   put(mount / "cpu.max", "200000 100000\n");
   CHECK(cpu_quota("0::/docker/0123456789ab\n", mount.path()) == 2.0);
@@ -69,7 +72,7 @@ TEST_CASE("processors: a quota is rounded down to whole processors, but never to
   CHECK(usable_processors(0, std::nullopt) == 1);
 }
 
-TEST_CASE("processors: a thread's own processors follow its affinity") {
+TEST_CASE("processors: own_processors() follows the affinity of the calling thread") {
   const std::size_t before = own_processors().count();
   CHECK(before >= 1);
   std::size_t after = 0;

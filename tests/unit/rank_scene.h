@@ -57,16 +57,16 @@ struct RankScene : RankOutlet {
     start_program();
     orders.clear();
   }
-  /// Moves the clock in steps of at most 100 ms, and lets the state react after each.
+  /// Moves the clock by at most 100 ms at a time, and lets the state react each time.
   void pass(milliseconds time) {
     for (const auto end = now + time; now < end;) {
       now = std::min<Clock::time_point>(now + milliseconds(100), end);
       state.tick(now);
     }
   }
-  /// Moves the clock in steps of one second. Lead is heard at the start of each step.
+  /// Moves the clock second by second. Lead is heard at the start of each second.
   void pass_with_lead(seconds time) {
-    for (int step = 0; step < time.count(); ++step) {
+    for (int second = 0; second < time.count(); ++second) {
       state.on_heard();
       pass(seconds(1));
     }

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST_CASE("relay frames are read as they were written, in pieces of any size") {
+TEST_CASE("relay frames that arrive in pieces of any size are read as they were written") {
   std::string bytes;
   append_open(bytes, 1, 8888);
   append_frame(bytes, FrameKind::kData, 1, std::string("\0\n\xFF", 3));
@@ -59,7 +59,8 @@ TEST_CASE("a frame that the relay's protocol does not allow is refused") {
   }
 }
 
-TEST_CASE("noise before the relay's greeting is skipped, and more than 64 KiB of it is refused") {
+TEST_CASE(
+    "noise before the relay's greeting is skipped, and more than 64 KiB of noise is refused") {
   FrameBuffer buffer;
   buffer.append("Loading CUDA/12\n");
   CHECK(buffer.skip_greeting().value() == false);
@@ -80,7 +81,8 @@ TEST_CASE("noise before the relay's greeting is skipped, and more than 64 KiB of
   CHECK(is_refused);
 }
 
-TEST_CASE("a relay's connection sends one window, and sends more after credit") {
+TEST_CASE(
+    "a relay's connection sends one window of bytes, and more only after it has received credit") {
   RelayChannel channel;
   CHECK(channel.sendable_bytes() == kRelayWindow);
   channel.record_sent(kRelayWindow);
@@ -131,19 +133,19 @@ struct SocketPair {
   }
 };
 
-/// A relay with both ends in this process. It receives the events of both. answers: a program
-/// answers each client; otherwise the far end only reports that the client waits.
+/// A relay with both ends in this process. It handles the events of both ends. has_programs: the
+/// far end connects each client to a program; otherwise it only reports that the client waits.
 class Relay : public RelayHandler {
  public:
-  explicit Relay(bool answers = true)
-      : answers_(answers),
+  explicit Relay(bool has_programs = true)
+      : has_programs_(has_programs),
         near(RelayMux::Role::kOpens, trunk_.ours.get(), trunk_.ours.get(), *this),
         far(RelayMux::Role::kAccepts, trunk_.theirs.get(), trunk_.theirs.get(), *this) {}
 
   void on_greeting() override { is_greeted = true; }
   void on_open(std::uint32_t channel, std::uint16_t port) override {
     ports.push_back(port);
-    if (answers_) {
+    if (has_programs_) {
       programs.emplace_back();
       far.attach(channel, std::move(programs.back().theirs));
     } else {
@@ -168,7 +170,7 @@ class Relay : public RelayHandler {
   }
 
  private:
-  bool answers_;
+  bool has_programs_;
   SocketPair trunk_;
 
  public:
@@ -244,7 +246,8 @@ TEST_CASE("a reader that reads nothing costs a relay one window, and other conne
   CHECK(all == std::string(poured, 's'));
 }
 
-TEST_CASE("a client waits for a program, and a reset by the far end closes the client") {
+TEST_CASE(
+    "a client waits for a program, and a reset by the far end closes the client's connection") {
   Relay relay(false);
   {
     auto client = relay.add_client();
@@ -303,7 +306,7 @@ TEST_CASE("a relay that has no room for a connection refuses only this connectio
   CHECK(pour(trunk.theirs, bytes) == bytes.size());
   CHECK(far.run_once({}, milliseconds(0)).value_or(false));
   CHECK(far.connection_count() == kMostRelayConnections);
-  CHECK_FALSE(far.has(kTooMany));
+  CHECK_FALSE(far.has_channel(kTooMany));
   FrameBuffer replies;
   replies.append(received(trunk.theirs));
   REQUIRE(replies.skip_greeting().value_or(false));

@@ -67,8 +67,8 @@ struct Repository {
 }  // namespace
 
 TEST_CASE(
-    "a mirror's lock has one holder, and a mirror's name that is hidden or leaves the root is "
-    "refused") {
+    "a mirror's lock has one holder, and a mirror's name cannot be empty, start with '.' or have a "
+    "'/'") {
   TemporaryDirectory folder;
   {
     const auto lock = MirrorLock::take(folder.path(), "code-1");
@@ -138,13 +138,13 @@ TEST_CASE(
     return differs && is_mirror_current(folder.path(), "code-1", state);
   };
   const auto file = there / "src/run.sh", deep = there / "src/deep", link = there / "link";
-  const auto set_old = [&] {
+  const auto reset_time = [&] {
     std::filesystem::last_write_time(file, std::filesystem::file_time_type());
   };
   const auto rewriting = [&](std::string_view text) {
     return [&, text] {
       write(file, text);
-      set_old();
+      reset_time();
     };
   };
   const auto setting_mode = [](const std::filesystem::path& path, mode_t wanted) {
@@ -171,7 +171,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the code has the files of git's list, of submodules and of `also`, not those of `exclude`") {
+    "the files to copy are those of git's list, of submodules and of `also`, without those of "
+    "`exclude`") {
   Repository code;
   write(code.top / ".gitignore", "*.log\ndata/\n");
   write(code.top / "new file\nof two lines", "x");
@@ -193,7 +194,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a command starts in the copy of the current folder, or of the spec's if the current one is "
+    "a command starts in the copy of the current folder, or of the spec's folder if the user is "
     "outside the code") {
   Repository code;
   write(code.top / "runs/deep/b.yaml", "name: b\n");
@@ -227,7 +228,7 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
 
 TEST_CASE(
     "the error of a failed copy says that the command did not start, and has what rsync printed") {
-  const auto error_of_rsync = [](const char* stderr_format, int exit_code) {
+  const auto error_of_copy = [](const char* stderr_format, int exit_code) {
     Repository code;
     const auto rsync = code.folder.path() / "bin/rsync";
     write(rsync, fmt::format("#!/bin/sh\ncat >/dev/null\nprintf '{}' >&2\nexit {}\n", stderr_format,
@@ -241,7 +242,7 @@ TEST_CASE(
     REQUIRE_FALSE(copied);
     return copied.error();
   };
-  const Error full = error_of_rsync("no space left\\n", 11);
+  const Error full = error_of_copy("no space left\\n", 11);
   CHECK(full.code == Errc::kIo);
   CHECK(full.message ==
         "far: the command did not start, because the code could not be copied to /mirror (exit "
@@ -249,7 +250,7 @@ TEST_CASE(
         "the disk or your quota is full (`df -h /mirror`, `quota`); to use another folder, "
         "set `root` in far.yaml");
   // ssh ends its lines with "\r\n".
-  const Error lost = error_of_rsync("timeout\\r\\nunexplained error\\n", 255);
+  const Error lost = error_of_copy("timeout\\r\\nunexplained error\\n", 255);
   CHECK(lost.code == Errc::kUnavailable);
   CHECK(lost.message ==
         "far: the command did not start, because the code could not be copied to /mirror (exit "

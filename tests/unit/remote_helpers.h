@@ -17,7 +17,7 @@ inline void write(const std::filesystem::path& file, std::string_view text) {
   REQUIRE(write_file_atomic(file, text));
 }
 
-/// Returns the message and the diagnostics of an error; "" if there is none.
+/// Returns the message and the diagnostics of an error; "" if the result is no error.
 template <typename T>
 [[nodiscard]] std::string error_text(const Result<T>& result) {
   if (result) return "";

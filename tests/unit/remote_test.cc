@@ -52,10 +52,10 @@ TEST_CASE("dlrun is copied to a host again after the trainer was installed on th
   context.bin_dir = root.path() / "bin";
   context.tools = {"abc", {{"bin/dlrun-agent", ""}, {"bin/dlrun-trainer", ""}}};
   write(context.bin_dir / "dlrun-agent", "agent");
-  const std::string without = program_on_host(context, {});
-  CHECK(program_on_host(context, {}) == without);
+  const std::string path_without_trainer = program_on_host(context, {});
+  CHECK(program_on_host(context, {}) == path_without_trainer);
   write(context.bin_dir / "dlrun-trainer", "trainer");
-  CHECK(program_on_host(context, {}) != without);
+  CHECK(program_on_host(context, {}) != path_without_trainer);
 }
 
 TEST_CASE(
@@ -133,7 +133,7 @@ TEST_CASE("text that a shell prints before the marker is dropped, wherever the p
   }
 }
 
-TEST_CASE("more than a mebibyte before the marker is an error") {
+TEST_CASE("more than a mebibyte of text before the marker is an error") {
   MarkerFilter filter(kNonce);
   const std::string piece(1U << 16U, 'x');
   Result<std::string> passed = std::string();
@@ -274,7 +274,8 @@ TEST_CASE("docs/remote.md has the table of the keys of a host's file") {
 }
 
 TEST_CASE(
-    "code 255 means a lost connection, except after commands that exit with the program's code") {
+    "exit code 255 means a lost connection, except after commands that exit with the program's "
+    "code") {
   TemporaryDirectory home;
   Env env;
   env.set("HOME", home.path().string());
@@ -377,8 +378,8 @@ TEST_CASE("ssh: the socket is in ~/.cache if others can enter the usual folder")
 }
 
 TEST_CASE(
-    "ssh: the wait for another command that opens the connection has a limit, and the error names "
-    "that command") {
+    "ssh: the wait for a command that opens the connection has a limit, and the error has its "
+    "process id") {
   TemporaryDirectory folder;
   Env env;
   env.set("HOME", folder.path().string());
@@ -456,7 +457,8 @@ TEST_CASE("a connection has six sessions for commands and two for rsync") {
 }
 
 TEST_CASE(
-    "a host's file: ~ and $NAME in `root` are replaced, and a variable that is not set is named") {
+    "a host's file: ~ and $NAME in `root` are replaced, and the error names a variable that is not "
+    "set") {
   Env env;
   env.set("HOME", "/home/me");
   env.set("PROJECT", "/p/x");
@@ -511,7 +513,7 @@ TEST_CASE("values of --set reach the host by standard input and not in an argume
   CHECK(file_has("args", "--remote " + word_of(request)));
 }
 
-TEST_CASE("a submission without an answer keeps its token, for the same command only") {
+TEST_CASE("after a submission without an answer, only the same command uses its token again") {
   TemporaryDirectory folder;
   Env env;
   env.set("XDG_STATE_HOME", folder.path().string());
@@ -596,15 +598,13 @@ TEST_CASE("a command runs on the host unless it only concerns this machine or ex
           ->submits);
 }
 
-TEST_CASE(
-    "on a host, a command with --output writes to standard output, and gets the spec's path "
-    "there") {
+TEST_CASE("the arguments for a host have `--output -` and the spec's path on the host") {
   HostCall call;
   call.arguments = {"render", "-vo", "job.sh", "exp.yaml", "--", "exp.yaml"};
   call.spec = "exp.yaml";
   call.output_file = "job.sh";
-  const std::string there = "sub/exp.yaml";
-  CHECK(adapted_arguments(call, &there) ==
+  const std::string path_on_host = "sub/exp.yaml";
+  CHECK(adapted_arguments(call, &path_on_host) ==
         std::vector<std::string>{"render", "-vo", "-", "sub/exp.yaml", "--", "exp.yaml"});
   call.arguments = {"render", "--output=job.sh", "exp.yaml"};
   CHECK(adapted_arguments(call, nullptr) ==
@@ -618,12 +618,12 @@ TEST_CASE("an option's value that equals the spec's path is not replaced by the 
   call.arguments = {"submit", "exp.yaml", "--runs", "exp.yaml", "--watch", "--name=exp.yaml"};
   call.spec = "exp.yaml";
   call.value_options = {"--runs", "--name"};
-  const std::string there = "sub/exp.yaml";
-  CHECK(adapted_arguments(call, &there) == std::vector<std::string>{"submit", "sub/exp.yaml",
-                                                                    "--runs", "exp.yaml", "--watch",
-                                                                    "--name=exp.yaml"});
+  const std::string path_on_host = "sub/exp.yaml";
+  CHECK(adapted_arguments(call, &path_on_host) ==
+        std::vector<std::string>{"submit", "sub/exp.yaml", "--runs", "exp.yaml", "--watch",
+                                 "--name=exp.yaml"});
   call.arguments = {"submit", "--runs", "exp.yaml", "exp.yaml"};
-  CHECK(adapted_arguments(call, &there) ==
+  CHECK(adapted_arguments(call, &path_on_host) ==
         std::vector<std::string>{"submit", "--runs", "exp.yaml", "sub/exp.yaml"});
 }
 

@@ -46,7 +46,7 @@ constexpr char kHostile[] =
 /// Checks that every < of the page begins a tag that the page generator uses, and that the page has
 /// no script, no event handler of kHostile and no web address.
 void check_is_safe_page(const std::string& page) {
-  static const std::vector<std::string> known{
+  static const std::vector<std::string> used_tags{
       "!DOCTYPE", "html",    "head",   "meta",       "title", "style", "body", "main",
       "h1",       "h2",      "p",      "div",        "span",  "b",     "i",    "dl",
       "dt",       "dd",      "figure", "figcaption", "svg",   "line",  "text", "polyline",
@@ -56,7 +56,7 @@ void check_is_safe_page(const std::string& page) {
     const std::size_t begin = at + (page[at + 1] == '/' ? 2 : 1);
     const std::string name = page.substr(begin, page.find_first_of(" >\n", begin) - begin);
     CAPTURE(page.substr(at, 60));
-    CHECK(std::find(known.begin(), known.end(), name) != known.end());
+    CHECK(std::find(used_tags.begin(), used_tags.end(), name) != used_tags.end());
   }
   CHECK(page.find("onload='") == std::string::npos);
   CHECK(page.find("<script") == std::string::npos);
@@ -124,7 +124,7 @@ TEST_CASE("a curve stays inside its drawing, also if it is constant or logarithm
   }
 }
 
-TEST_CASE("the page of a completed run has its results, timeline, curves, ranks and origin") {
+TEST_CASE("the page of a completed run has its results, timeline, curves, ranks and provenance") {
   const TemporaryDirectory folder;
   std::string events = event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
                        event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}});
@@ -200,7 +200,9 @@ TEST_CASE("all texts of a run are escaped in its page") {
         std::string::npos);
 }
 
-TEST_CASE("the page of a cancelled run names no rank that the cancellation has ended") {
+TEST_CASE(
+    "on the page of a cancelled run, a rank that the cancellation has ended does not count as "
+    "failed") {
   const auto page_of = [](const Json& end_of_rank, const char* reason) {
     const TemporaryDirectory folder;
     write(folder / "events.jsonl",
@@ -211,16 +213,16 @@ TEST_CASE("the page of a cancelled run names no rank that the cancellation has e
               event_line(5, "ended", {{"state", "cancelled"}, {"code", 143}}));
     return report_page(report_of(folder), "now");
   };
-  const auto names_rank = [&](const Json& end_of_rank, const char* reason) {
+  const auto has_failed_rank = [&](const Json& end_of_rank, const char* reason) {
     return page_of(end_of_rank, reason).find("first to fail: rank 1 on n1") != std::string::npos;
   };
   const Json terminated{{"rank", 1}, {"host", "n1"}, {"code", 143}, {"signal", "SIGTERM"}};
   const Json killed{{"rank", 1}, {"host", "n1"}, {"code", 137}, {"signal", "SIGKILL"}};
-  CHECK_FALSE(names_rank(terminated, "signalled"));
-  CHECK(names_rank(killed, "rank_failed"));  // before the cancellation
+  CHECK_FALSE(has_failed_rank(terminated, "signalled"));
+  CHECK(has_failed_rank(killed, "rank_failed"));  // it failed before the cancellation
 }
 
-TEST_CASE("a failed run without metrics and with a torn record still gives a page") {
+TEST_CASE("a failed run without metrics and with an incomplete record still gives a page") {
   const TemporaryDirectory folder;
   const std::string last = event_line(5, "progress", {{"step", 3}});
   write(folder / "events.jsonl",
@@ -273,7 +275,7 @@ TEST_CASE("curves and bands are interrupted between attempts") {
   const std::string figure = figure_html(chart);
   CHECK(count(figure, "<polyline") == 2);
   CHECK(count(figure, "<polygon") == 2);
-  CHECK(count(figure, "<circle") == 1);  // an attempt with a single point is drawn, too
+  CHECK(count(figure, "<circle") == 1);  // the attempt with a single point
 
   // With many points, each attempt is thinned out separately.
   chart.series = {{"a", 0, {}}};
@@ -318,8 +320,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt's end at the time limit is shown as planned if an attempt follows, and else as an "
-    "error") {
+    "an attempt's end at the time limit is shown as planned if another attempt follows, otherwise "
+    "as an error") {
   const TemporaryDirectory folder;
   const auto attempt_events = [](int number, const char* reason, const char* cause) {
     return event_line(10 * number, "claimed", {{"job", "1"}}, number) +
@@ -391,7 +393,7 @@ TEST_CASE("a failed run's page has the last output of the first failed rank, esc
     check_is_safe_page(page);
     CHECK(page.find("last output of rank 1:") != std::string::npos);
     CHECK(page.find("loading\nCUDA out of memory &lt;2 GiB&gt;</pre>") != std::string::npos);
-    CHECK(page.find("first to fail") == std::string::npos);  // the sentence already names the rank
+    CHECK(page.find("first to fail") == std::string::npos);  // the run's message already says so
   }
 }
 

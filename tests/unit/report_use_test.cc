@@ -72,12 +72,12 @@ const ResourceRow* row_of(const RunReport& report, std::string_view resource) {
   return nullptr;
 }
 
-/// Returns a report of a program that reports steps, epochs and their totals.
-RunReport report_with_totals(std::int64_t steps, std::int64_t epochs) {
+/// Returns the report of a program that has reported these totals.
+RunReport report_with_totals(std::int64_t total_steps, std::int64_t total_epochs) {
   RunReport report;
   report.status.facts.record.progress = Progress{};
-  report.status.facts.record.progress->steps = steps;
-  report.status.facts.record.progress->epochs = epochs;
+  report.status.facts.record.progress->steps = total_steps;
+  report.status.facts.record.progress->epochs = total_epochs;
   MetricsPoint point;
   point.step = 1;
   report.metrics = {point};
@@ -179,7 +179,8 @@ TEST_CASE("the suggested time has room for all attempts in one allocation") {
   CHECK(time->advice.starts_with("time: 05:00:00"));
 }
 
-TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion") {
+TEST_CASE(
+    "a run that did not complete, or whose script requests no resources, gets no suggestion") {
   const TemporaryDirectory folder;
   RunReport report =
       report_in(folder,
@@ -190,24 +191,24 @@ TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion
   for (const ResourceRow& row : report.use.rows) CHECK(row.advice.empty());
   CHECK_FALSE(report.use.rows.empty());
   report = report_in(folder, events_of_two_attempts(), "#!/bin/bash\ntrue\n");
-  CHECK_FALSE(report.asked);
+  CHECK_FALSE(report.requested);
   CHECK_FALSE(report.use.gpu_hours);
   CHECK(report_page(report, "now").find("Requested and used") == std::string::npos);
 }
 
 TEST_CASE(
-    "memory requested per CPU is converted to that of a node, and is unknown for --mem=0 and "
-    "heterogeneous jobs") {
-  const auto asked = asked_resources(
+    "a node's memory is computed from --mem-per-cpu, and is unknown for --mem=0 and heterogeneous "
+    "jobs") {
+  const auto requested = requested_resources(
       "#SBATCH --nodes=2\n#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=5\n#SBATCH "
       "--mem-per-cpu=2G\n");
-  REQUIRE(asked);
-  CHECK(asked->mem_mib == 20 * 1024);
-  CHECK(asked->mem_key == "mem_per_cpu");
-  CHECK(asked->units_per_node == 10);
-  CHECK_FALSE(asked_resources("echo no directives\n"));
-  CHECK_FALSE(asked_resources("#SBATCH --mem=0\n#SBATCH -N 1\n")->mem_mib);
-  CHECK_FALSE(asked_resources("#SBATCH --mem=1G\n#SBATCH hetjob\n#SBATCH --mem=2G\n")->mem_mib);
+  REQUIRE(requested);
+  CHECK(requested->mem_mib == 20 * 1024);
+  CHECK(requested->mem_key == "mem_per_cpu");
+  CHECK(requested->units_per_node == 10);
+  CHECK_FALSE(requested_resources("echo no directives\n"));
+  CHECK_FALSE(requested_resources("#SBATCH --mem=0\n#SBATCH -N 1\n")->mem_mib);
+  CHECK_FALSE(requested_resources("#SBATCH --mem=1G\n#SBATCH hetjob\n#SBATCH --mem=2G\n")->mem_mib);
 }
 
 TEST_CASE("runs with different steps per epoch are compared over epochs") {
@@ -261,7 +262,7 @@ TEST_CASE("programs that report no steps are drawn over their epochs, or over ti
   CHECK(ReportedAxis({&epochs, &times}).x_of(0, 7, {}, 3) == 7);
 }
 
-TEST_CASE("legends name the values in which the runs differ") {
+TEST_CASE("legends show the values in which the runs differ") {
   std::vector<RunReport> reports(3);
   for (std::size_t at = 0; at < reports.size(); ++at) {
     RunReport& report = reports[at];
@@ -289,11 +290,11 @@ TEST_CASE("legends name the values in which the runs differ") {
 }
 
 TEST_CASE("a legend compares only the runs that are drawn") {
-  std::vector<RunReport> reports(kChartColours + 1);
+  std::vector<RunReport> reports(kChartColourCount + 1);
   for (std::size_t at = 0; at < reports.size(); ++at) {
     // The last run is not drawn. It has the value of the first run.
     reports[at].label = fmt::format("run-{}", at);
-    reports[at].keys = {{"train.lr", std::to_string(at % kChartColours)}};
+    reports[at].keys = {{"train.lr", std::to_string(at % kChartColourCount)}};
     for (int step = 1; step < 9; ++step) {
       MetricsPoint point;
       point.step = step;

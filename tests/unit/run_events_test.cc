@@ -60,7 +60,8 @@ std::vector<Line> lines() {
                                                 {.rank = 0, .host = "n1"}}},
        R"("ranks":2,"cpu":[1.0,1.5,2.0],"rss_bytes":[1,2,3],"gpu_watts":812.5,"slow_ranks":2,"slow":)"
        R"([{"rank":1,"host":"n1","lag":4,"work_ms":30.0},{"rank":0,"host":"n1","lag":0}])"},
-      {events::Signal{.signal = "SIGUSR1", .where = "lead", .word = SignalDecision::kCheckpoint},
+      {events::Signal{
+           .signal = "SIGUSR1", .where = "lead", .decision = SignalDecision::kCheckpoint},
        R"("signal":"SIGUSR1","where":"lead","word":"checkpoint")"},
       {failed, R"("rank":3,"host":"n2","pid":4711,"code":137,"signal":"SIGKILL",)"
                R"("error":"out of memory")"},
@@ -163,7 +164,7 @@ TEST_CASE("each event has the same bytes as in older versions, and can be read b
     REQUIRE(read->event.index() == event.index());
     CHECK(object_of(*read).dump() == object_of(recorded).dump());
     CHECK(kind_of_line(line) == kind_of(event));
-    CHECK(class_of(kind_of(event)) == class_of(event));
+    CHECK(importance_of(kind_of(event)) == importance_of(event));
   }
   // The last kind is events::Unknown. lines() has no line of it.
   for (std::size_t kind = 0; kind + 1 < has_line.size(); ++kind) CHECK(has_line[kind]);
@@ -197,11 +198,11 @@ TEST_CASE("fields that are missing or of the wrong type keep their defaults") {
 }
 
 TEST_CASE(
-    "an unknown event counts as one that affects decisions, and an unknown value is kept and "
+    "an unknown event is essential, so compaction keeps it, and an unknown value is kept and "
     "equals no known value") {
   const auto read = event_of({{"event", "moved"}, {"attempt", 1}, {"message", "m"}});
   CHECK(kind_of(read.event) == "moved");
-  CHECK(class_of(read.event) == EventClass::kEssential);
+  CHECK(importance_of(read.event) == EventImportance::kEssential);
   CHECK(fields_of(read.event)["message"] == "m");
   const auto later = Word<EndReason>::of_text("evicted");
   CHECK(later.text() == "evicted");
@@ -210,7 +211,7 @@ TEST_CASE(
   CHECK(Word<EndReason>::of_text(std::string(100'000, 'x')).text().size() < 5000);
 }
 
-TEST_CASE("every value of an enumeration in the record has a unique name") {
+TEST_CASE("every value of an enumeration in the record has a unique word") {
   check_words<EndReason>(16);
   check_words<Cause>(10);
   check_words<EndState>(4);

@@ -50,8 +50,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the error for an unreadable spec in a script has the line number, and similar comments in a "
-    "script without a spec are no fault") {
+    "the error for an unreadable spec in a script has the line, and similar comments without a "
+    "spec are no fault") {
   const std::string text = with_carried_spec("#!/bin/bash\nexec agent\n", example());
   const auto fault_after_edit = [&](std::string_view from, std::string_view to) {
     std::string changed = text;
@@ -72,7 +72,7 @@ TEST_CASE(
   CHECK_FALSE(fault_of_carried_spec(text));
   CHECK_FALSE(fault_of_carried_spec("# mine\n" + text + "# more\n"));
   CHECK_FALSE(fault_of_carried_spec(without_carried_spec(text)));
-  // After the user has removed the lines as instructed, the rest is valid.
+  // After the user has removed all lines of the spec, no fault is left.
   CHECK_FALSE(fault_of_carried_spec(text.substr(0, text.find("#: "))));
   for (const char* script_without_spec :
        {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",
@@ -80,7 +80,7 @@ TEST_CASE(
     CHECK_FALSE(fault_of_carried_spec(script_without_spec));
 }
 
-TEST_CASE("an unedited script whose own lines begin with '#: ' counts as edited") {
+TEST_CASE("a script counts as edited if one of its lines before the spec begins with '#: '") {
   // The line '#: mine' looks like the line `#: {...}`, but has no JSON, so dlrun finds no spec.
   const std::string text =
       with_carried_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});

@@ -1,5 +1,6 @@
-// Tests deletions that were interrupted, and the marks by which they are finished
-// (launcher/runs/deletion_mark.h).
+// Tests deletions that were interrupted, and the marks by which they are finished. A run's
+// directory has the mark `.deletion-planned` until its deletion is final, and then `.deleted`
+// (launcher/runs/deletion_mark.cc).
 
 #include <fcntl.h>
 #include <signal.h>
@@ -29,8 +30,8 @@ namespace fs = std::filesystem;
 
 /// A run whose deletion was interrupted after its directory was renamed.
 struct InterruptedFixture : DeletionFixture {
-  IndexEntry run{kOlder, "mnist", runs / kOlder, "2026-11-21T12:00:00.000Z"};
-  fs::path renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kOlder);
+  IndexEntry run{kOlderId, "mnist", runs / kOlderId, "2026-11-21T12:00:00.000Z"};
+  fs::path renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kOlderId);
 
   InterruptedFixture() {
     put(renamed / "ckpt" / "model.bin", "x");
@@ -42,15 +43,15 @@ struct InterruptedFixture : DeletionFixture {
                   const std::string& new_name) const {
     struct stat info {};
     REQUIRE(::stat(directory.c_str(), &info) == 0);
-    constexpr int kStampedFiles = 9;  // the size of kFilesChangedByUse
+    constexpr int kStampedFileCount = 9;  // the size of kFilesChangedByUse
     std::string stamps;
-    for (int i = 0; i < kStampedFiles; ++i) stamps += "-\n";
+    for (int i = 0; i < kStampedFileCount; ++i) stamps += "-\n";
     put(directory / name, fmt::format(R"({{"run":"{}","renamed":"{}","inode":"{}","stamps":"{}"}})",
                                       run_id, new_name, info.st_ino, sha256_of_text(stamps)));
   }
   /// Writes the mark of the interrupted deletion.
   void write_mark(const char* name) const {
-    write_mark(name, renamed, kOlder, renamed.filename().string());
+    write_mark(name, renamed, kOlderId, renamed.filename().string());
   }
 };
 
@@ -60,7 +61,7 @@ TEST_CASE_FIXTURE(InterruptedFixture, "an interrupted deletion is finished") {
   SUBCASE("it was final") {
     write_mark(".deleted");
   }
-  SUBCASE("it was not final, and the run was not used since") {
+  SUBCASE("it was not final, and the run was not used afterwards") {
     write_mark(".deletion-planned");
   }
   const auto effect = finish_deletions(runs);
@@ -88,8 +89,8 @@ TEST_CASE_FIXTURE(InterruptedFixture,
 }
 
 TEST_CASE_FIXTURE(InterruptedFixture,
-                  "if a run whose deletion was interrupted is removed from the index, its files "
-                  "are deleted, too") {
+                  "the removal of a run from the index also deletes the files that its interrupted "
+                  "deletion left") {
   write_mark(".deletion-planned");
   const auto done = remove_run_without_directory(index, run);
   REQUIRE(done.has_value());
@@ -105,7 +106,7 @@ TEST_CASE_FIXTURE(InterruptedFixture,
   REQUIRE(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);
   CHECK(has(remove_run_without_directory(index, run).error().message,
             "another dlrun is deleting it"));
-  CHECK(index.find(kOlder).has_value());
+  CHECK(index.find(kOlderId).has_value());
   CHECK(fs::exists(renamed / "ckpt" / "model.bin"));
 }
 
@@ -117,13 +118,13 @@ TEST_CASE_FIXTURE(InterruptedFixture,
     put(renamed / ".deleted", "");
   }
   SUBCASE("its mark names another run") {
-    write_mark(".deleted", renamed, kNewer, name);
+    write_mark(".deleted", renamed, kNewerId, name);
   }
   SUBCASE("its mark has another new name") {
-    write_mark(".deleted", renamed, kOlder, name + "0");
+    write_mark(".deleted", renamed, kOlderId, name + "0");
   }
   SUBCASE("its mark is that of another directory") {
-    write_mark(".deleted", outside, kOlder, name);
+    write_mark(".deleted", outside, kOlderId, name);
     fs::rename(outside / ".deleted", renamed / ".deleted");
   }
   put(runs / ".deleted-notes-about-experiments" / ".deleted", "");  // not the name of a deletion
@@ -135,8 +136,8 @@ TEST_CASE_FIXTURE(InterruptedFixture,
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
-                  "after a deletion that is killed at any time, the next one finds the whole run "
-                  "or deletes the rest") {
+                  "after a deletion that was killed at any time, the run is whole, or "
+                  "finish_deletions() deletes the rest") {
   int whole_count = 0, finished_count = 0;
   std::chrono::microseconds duration{0};  // of the deletion that is not killed
   constexpr int kKills = 60;

@@ -47,7 +47,7 @@ TEST_CASE_FIXTURE(
     DeletionFixture,
     "a deleted run is gone from the disk and from the index, and the error for its name says when "
     "it was deleted") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   put(run.path / "logs" / "attempt-0" / "rank-0000.log", std::string(100'000, 'x'));
   put(run.path / "ckpt" / "step-1" / "model.bin", std::string(200'000, 'x'));
   const auto size = examine_run(run, RunParts::kAll)->size;
@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(
   CHECK(done->freed.bytes == size.bytes);
   CHECK(entry_count() == 0);
   CHECK(index.list()->entries.empty());
-  const auto found = resolve(kOlder);
+  const auto found = resolve(kOlderId);
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kNotFound);
   CHECK(has(found.error().message, "was deleted on 20"));
@@ -71,16 +71,16 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to an older run") {
-  const auto older = make_run(kOlder, "2026-11-21T12:00:00.000Z");
-  const auto newer = make_run(kNewer, "2026-11-21T13:00:00.000Z");
-  CHECK(resolve("mnist")->id == kNewer);
+  const auto older = make_run(kOlderId, "2026-11-21T12:00:00.000Z");
+  const auto newer = make_run(kNewerId, "2026-11-21T13:00:00.000Z");
+  CHECK(resolve("mnist")->id == kNewerId);
   REQUIRE(remove(newer).has_value());
   const auto found = resolve("mnist");
   REQUIRE_FALSE(found.has_value());
-  CHECK(has(found.error().message, kNewer));
+  CHECK(has(found.error().message, kNewerId));
   CHECK(has(found.error().message,
-            std::string("To use an older run of this name, give its id, ") + kOlder));
-  CHECK(resolve(kOlder)->path == older.path);
+            std::string("To use an older run of this name, give its id, ") + kOlderId));
+  CHECK(resolve(kOlderId)->path == older.path);
   CHECK(resolve("last")->path == older.path);
   make_run("mnist-20261121-140000-00cc", "2026-11-21T14:00:00.000Z");
   CHECK(resolve("mnist")->id == "mnist-20261121-140000-00cc");
@@ -92,17 +92,17 @@ TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to 
 TEST_CASE_FIXTURE(
     DeletionFixture,
     "the name or the id of a deleted run does not refer to a run whose id starts alike") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   const auto large = make_run("mnist-large-20261121-130000-00bb");
   REQUIRE(remove(run).has_value());
-  CHECK(has(resolve("mnist").error().message, std::string(kOlder) + " was deleted on"));
-  CHECK(has(resolve(kOlder).error().message, "was deleted on"));
+  CHECK(has(resolve("mnist").error().message, std::string(kOlderId) + " was deleted on"));
+  CHECK(has(resolve(kOlderId).error().message, "was deleted on"));
   CHECK(resolve("mnist-l")->id == large.id);
 }
 
 TEST_CASE_FIXTURE(
     DeletionFixture,
-    "rm and cancel accept the start of an id only if it has the run's name and date") {
+    "rm and cancel accept the start of an id only if the start has the run's name and date") {
   const auto run = make_run("mnist-large-20261121-130000-00bb");
   const auto by_hand = make_run("exp-42");
   const auto resolved = [&](std::string_view text) {
@@ -122,17 +122,17 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "a deleted run is forgotten after a year") {
-  REQUIRE(remove(make_run(kOlder)).has_value());
+  REQUIRE(remove(make_run(kOlderId)).has_value());
   const auto deleted = DeletedRuns::beside(index);
   const auto now = std::chrono::system_clock::now();
   deleted.forget_old(now);
-  CHECK(deleted.find(kOlder).has_value());
+  CHECK(deleted.find(kOlderId).has_value());
   deleted.forget_old(now + kDeletedRunsKeptFor + std::chrono::hours(1));
-  CHECK_FALSE(deleted.find(kOlder).has_value());
+  CHECK_FALSE(deleted.find(kOlderId).has_value());
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "links in a run are deleted, and the files behind them stay") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   fs::create_directory_symlink(outside, run.path / "code");
   fs::create_directory_symlink(outside, run.path / "ckpt");
   fs::create_symlink(outside / "kept", run.path / "events.jsonl");
@@ -146,13 +146,12 @@ TEST_CASE_FIXTURE(DeletionFixture, "links in a run are deleted, and the files be
 TEST_CASE_FIXTURE(DeletionFixture,
                   "a file with a hard link outside frees no space, and one with two links in the "
                   "run counts once") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   put(outside / "large", std::string(1'000'000, 'x'));
   fs::create_hard_link(outside / "large", run.path / "large");
   CHECK(examine_run(run, RunParts::kAll)->size.bytes < 1'000'000);
   CHECK(remove(run)->freed.bytes < 1'000'000);
-  // Two links of one file that are both in the run are counted once.
-  const auto other = make_run(kNewer);
+  const auto other = make_run(kNewerId);
   put(other.path / "a", std::string(1'000'000, 'x'));
   fs::create_hard_link(other.path / "a", other.path / "b");
   const auto size = examine_run(other, RunParts::kAll)->size;
@@ -164,9 +163,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable are deleted") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   UniqueFd at(::open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  constexpr int kLevels = 2000;  // more than a process may open, and too deep for a path
+  constexpr int kLevels = 2000;  // more folders than a process may open; too many for a path
   for (int i = 0; i < kLevels; ++i) {
     REQUIRE(::mkdirat(at.get(), "deep", 0700) == 0);
     at.reset(::openat(at.get(), "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -181,7 +180,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable ar
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is not deleted") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   const auto examined = examine_run(run, RunParts::kAll);
   fs::rename(run.path, runs / "elsewhere");
   put_journal(run.path);
@@ -196,7 +195,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is not d
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "a directory that replaces the run during the check is not deleted") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   const auto done = remove(run, [&] {
     if (!fs::exists(runs / "elsewhere")) {
       fs::rename(run.path, runs / "elsewhere");
@@ -209,17 +208,17 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK(fs::exists(runs / "elsewhere" / "submission.json"));
 }
 
-TEST_CASE_FIXTURE(
-    DeletionFixture,
-    "the state is checked again if the run's files change, and a run that keeps changing stays") {
-  const auto run = make_run(kOlder);
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a deletion checks the state again if the run's files change, and a run that "
+                  "keeps changing stays") {
+  const auto run = make_run(kOlderId);
   int check_count = 0;
   REQUIRE(remove(run, [&] {
             if (++check_count == 1) put(run.path / "events.jsonl", "");
             return Result<RunState>(RunState::kCompleted);
           }).has_value());
   CHECK(check_count == 2);
-  const auto busy = make_run(kNewer);
+  const auto busy = make_run(kNewerId);
   const auto refused = remove(busy, [&] {
     put(busy.path / "attempt", std::to_string(++check_count));
     return Result<RunState>(RunState::kCompleted);
@@ -250,8 +249,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
     });
     job.join();
     CAPTURE(i);
-    // A deleted run may have been claimed, too: if the claim was written before the check ended,
-    // the check has seen it.
+    // A deleted run may have a claim that was written during the check. The check was then
+    // repeated, and the result was again that the run is completed.
     if (done) {
       ++deleted_count;
       CHECK_FALSE(fs::exists(run.path));
@@ -298,7 +297,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
 TEST_CASE_FIXTURE(
     DeletionFixture,
     "a run that is being submitted or deleted, or whose search has not ended, stays") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   {
     const auto lock = SubmissionLock::take(run.path);
     REQUIRE(lock.has_value());
@@ -344,13 +343,13 @@ TEST_CASE_FIXTURE(DeletionFixture,
     REQUIRE_FALSE(examined.has_value());
     return examined.error().message;
   };
-  put(runs / "project" / "claim", "{}");  // DLRUN_RUN can name any directory
+  put(runs / "project" / "claim", "{}");  // DLRUN_RUN of a job can be any directory
   CHECK(has(refusal_of(runs / "project"), "does not have a name that dlrun gives to runs"));
   put(runs / "notes-20261121-120000-00aa" / "notes.txt", "x");
   CHECK(has(refusal_of(runs / "notes-20261121-120000-00aa"), "holds no files of a run"));
-  const auto run = make_run(kOlder);
-  fs::create_directory_symlink(run.path, runs / kNewer);
-  CHECK(has(refusal_of(runs / kNewer), "no symbolic link"));
+  const auto run = make_run(kOlderId);
+  fs::create_directory_symlink(run.path, runs / kNewerId);
+  CHECK(has(refusal_of(runs / kNewerId), "not a symbolic link"));
   CHECK(has(refusal_of(runs / "mnist-20261121-140000-00cc"), "No such file"));
   const IndexEntry of_hand_written_script{"exp-42", "exp", runs / "exp-42", ""};
   put(of_hand_written_script.path / "claim", "{}");
@@ -361,8 +360,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "the deletion of a copied run keeps the index entry of the original") {
-  const auto run = make_run(kOlder);
-  const IndexEntry copy{kOlder, "mnist", folder.path() / "copies" / kOlder, ""};
+  const auto run = make_run(kOlderId);
+  const IndexEntry copy{kOlderId, "mnist", folder.path() / "copies" / kOlderId, ""};
   put_journal(copy.path);
   CHECK(remove(copy).has_value());
   CHECK_FALSE(fs::exists(copy.path));
@@ -377,24 +376,22 @@ TEST_CASE_FIXTURE(DeletionFixture,
     return;
   }
   constexpr uid_t kOtherUser = 65534;
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   REQUIRE(::chown((run.path / "submission.json").c_str(), kOtherUser, kOtherUser) == 0);
   CHECK(has(remove(run).error().message, "only its owner can delete it"));
   CHECK(fs::exists(run.path / "submission.json"));
-  // A renamed directory of another user is not deleted either.
-  const auto renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kNewer);
+  const auto renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kNewerId);
   put(renamed / ".deleted", "");
   REQUIRE(::chown(renamed.c_str(), kOtherUser, kOtherUser) == 0);
   static_cast<void>(finish_deletions(runs).done);
   CHECK(fs::exists(renamed));
 }
 
-TEST_CASE_FIXTURE(
-    DeletionFixture,
-    "the user's own directory at the run's path is deleted only if its files name the "
-    "run") {
-  const auto run = make_run(kOlder);
-  const auto other = make_run(kNewer);
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a directory of the user at the run's path is deleted only if its files show "
+                  "that it is this run") {
+  const auto run = make_run(kOlderId);
+  const auto other = make_run(kNewerId);
   fs::rename(run.path, runs / "hidden");
   SUBCASE("another run") {
     fs::rename(other.path, run.path);
@@ -414,8 +411,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
-                  "a run that was never submitted is deleted if its plan names it") {
-  const IndexEntry run{kOlder, "mnist", runs / kOlder, ""};
+                  "a run that was never submitted is deleted if its plan.json has the run's name") {
+  const IndexEntry run{kOlderId, "mnist", runs / kOlderId, ""};
   put(run.path / "spec.yaml", "name: mnist");
   put(run.path / "plan.json", R"({"name":"mnist"})");
   CHECK(remove(run).has_value());
@@ -425,7 +422,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
 TEST_CASE_FIXTURE(DeletionFixture,
                   "a submission's lock file is removed from the run's directory, even if the "
                   "directory was renamed") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   put(outside / "submission.lock", "kept");
   {
     const auto lock = SubmissionLock::take(run.path);
@@ -440,12 +437,12 @@ TEST_CASE_FIXTURE(DeletionFixture,
 TEST_CASE_FIXTURE(
     DeletionFixture,
     "a run stays if another run is inside its directory, but its diagnostics can be deleted") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   put(run.path / "code" / "events.jsonl", "{}");  // a file of the user
   put(run.path / "code" / "claim", "text");
   CHECK(examine_run(run, RunParts::kAll).has_value());
   SUBCASE("with the name of a run") {
-    put(run.path / "code" / "runs" / kNewer / "submission.json", "{}");
+    put(run.path / "code" / "runs" / kNewerId / "submission.json", "{}");
   }
   SUBCASE("with a claim") {
     put(run.path / "code" / "run" / "claim", R"({"job":"42","token":"0123"})");
@@ -460,21 +457,21 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(DeletionFixture,
                   "runs stay in the index if the runs folder is empty, because its file system may "
                   "not be mounted") {
-  const auto run = make_run(kOlder);
-  const auto other = make_run(kNewer);
+  const auto run = make_run(kOlderId);
+  const auto other = make_run(kNewerId);
   fs::remove_all(run.path);
   fs::remove_all(other.path);
   CHECK(has(remove_run_without_directory(index, run).error().message,
             "file system is not mounted here"));
-  CHECK(index.find(kOlder).has_value());
+  CHECK(index.find(kOlderId).has_value());
   put(runs / "deleted", "");
   CHECK(remove_run_without_directory(index, run).has_value());
-  CHECK(index.find(kNewer).has_value());
+  CHECK(index.find(kNewerId).has_value());
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "the logs, profiles and traces of a run can be deleted without the rest of it") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   const std::vector<std::string> diagnostics = {"logs/attempt-0/rank-0000.log",
                                                 "logs/attempt-10/server/rank-0001.log",
                                                 "debug/lead.log",
@@ -506,7 +503,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
     CAPTURE(diagnostic);
     CHECK_FALSE(fs::exists(run.path / diagnostic));
   }
-  CHECK_FALSE(fs::exists(run.path / "autopsy" / "attempt-0"));  // it is empty
+  CHECK_FALSE(fs::exists(run.path / "autopsy" / "attempt-0"));  // it has become empty
   CHECK_FALSE(fs::exists(run.path / "slurm-42.out"));
   CHECK(resolve("mnist")->path == run.path);
   CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == 0);
@@ -514,7 +511,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "logs in the checkpoint folder of a run stay when its other logs are deleted") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   put(run.path / "plan.json",
       R"({"program":[{"words":["--checkpoint-dir","logs/attempt-0"],"key":"checkpoint.dir"}]})");
   put(run.path / "logs" / "attempt-0" / "rank-0000.log", "x");
@@ -571,7 +568,7 @@ bool forbid_statx() {
 }  // namespace
 
 TEST_CASE_FIXTURE(DeletionFixture, "a mount inside a run is not deleted, and the result says so") {
-  const auto run = make_run(kOlder);
+  const auto run = make_run(kOlderId);
   RunParts parts = RunParts::kAll;
   std::string mounted = "a b";
   bool has_statx = true;
@@ -623,14 +620,14 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read ar
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "a run that was deleted by hand can be removed from the index, unless the runs "
-                  "folder is missing, too") {
-  const auto run = make_run(kOlder);
+                  "folder is also missing") {
+  const auto run = make_run(kOlderId);
   CHECK_FALSE(remove_run_without_directory(index, run).has_value());
   fs::remove_all(run.path);
   CHECK(remove_run_without_directory(index, run).has_value());
   CHECK(index.list()->entries.empty());
-  // If the whole runs folder is missing, its file system may only be unmounted.
-  const auto other = make_run(kNewer);
+  // If the whole runs folder is missing, perhaps its file system is not mounted.
+  const auto other = make_run(kNewerId);
   fs::remove_all(runs);
   CHECK(has(remove_run_without_directory(index, other).error().message,
             "file system is not mounted here"));

@@ -1,6 +1,6 @@
-// Tests how dlrun reads a repository whose own configuration names programs wherever git allows it.
-// None of these programs may be started, because the repository around a spec may be another
-// person's.
+// Tests how dlrun reads a repository whose configuration tells git to start programs, in every way
+// that git has. None of these programs may be started, because the repository around a spec may be
+// another person's. A program that is started creates a file canary-*.
 
 #include <doctest/doctest.h>
 
@@ -137,7 +137,7 @@ TEST_CASE(
 
 TEST_CASE_FIXTURE(RepositoryFixture,
                   "the diff of a repository with filters is made without the filters") {
-  Command restore;  // without the missing blob, `git diff` would fail
+  Command restore;  // writes the missing blob, which `git diff` needs
   restore.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
   restore.stdin_text = "gone\n";
   restore.env = env;

@@ -92,12 +92,12 @@ TEST_CASE(
   }
   CHECK(history.read_more(folder.path()).value());
   CHECK(history.progress().size() == 1);
-  CHECK(history.torn_bytes() == 20);
+  CHECK(history.unfinished_bytes() == 20);
   std::ofstream(folder / "events.jsonl", std::ios::app) << second_line.substr(20);
   CHECK(history.read_more(folder.path()).value());
   CHECK_FALSE(history.read_more(folder.path()).value());
   CHECK(history.progress().size() == 2);
-  CHECK(history.torn_bytes() == 0);
+  CHECK(history.unfinished_bytes() == 0);
   std::ofstream(folder / "events.jsonl", std::ios::trunc)
       << event_line(0, "progress", {{"step", 1}});
   while (history.read_more(folder.path()).value()) {
@@ -178,7 +178,8 @@ TEST_CASE(
   CHECK(read_metrics(folder.path()).value().size() > 1000);
 }
 
-TEST_CASE("conspicuous ranks are marked and come first: silent, slow, idle, with much memory") {
+TEST_CASE(
+    "outliers are marked and come first: silent, slow and idle ranks, and ranks with much memory") {
   const auto ranks = parse_ranks(ranks_text(
       rank_row(0, 1.0) + "," + rank_row(1, 0.1) + "," + rank_row(2, 1.0, true, 1, 1, 20) + "," +
       rank_row(3, 1.0, false, 60) + "," + rank_row(4, 1.1, false, 1, 9) + "," + rank_row(5, 1.0) +

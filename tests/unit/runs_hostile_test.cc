@@ -90,7 +90,8 @@ std::size_t read_all(const fs::path& run) {
   return size + report.spec.size() + report.script.size() + report.metrics.size();
 }
 
-/// Replaces each file of a run in turn by what `create` makes, and reads the run.
+/// Replaces each file of a run in turn with a file that `create` makes. Checks that the run is read
+/// in a short time and with a small result.
 void check_with_each_file_replaced(const std::function<void(const fs::path&)>& create) {
   for (const char* name : kRunFiles) {
     CAPTURE(std::string(name));

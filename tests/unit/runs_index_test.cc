@@ -85,7 +85,7 @@ TEST_CASE("a new run directory is private and unique, and its id contains the ru
   CHECK((info.st_mode & 0777) == 0700);
 }
 
-TEST_CASE("a runs folder that cannot be created is an error that names it") {
+TEST_CASE("the error for a runs folder that cannot be created names the folder") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "file", "").has_value());
   const auto run =
@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(IndexFixture,
-                  "a run that is named by its path is found without a listing of the index") {
+                  "a run that is given by its path is found without a listing of the index") {
   const auto path = runs / "mnist-20261121-120000-00aa";
   CHECK(resolve(path.string())->created == "2026-11-21T12:00:00.000Z");
   std::filesystem::remove_all(index.directory());
@@ -124,9 +124,7 @@ TEST_CASE_FIXTURE(IndexFixture,
   CHECK_FALSE(resolve("mnist").has_value());
 }
 
-TEST_CASE(
-    "a folder counts as existing only if its parent lists it, and a folder in a missing parent "
-    "does not") {
+TEST_CASE("ExistingFolders has a folder only if its parent exists and lists it") {
   const TemporaryDirectory folder;
   std::filesystem::create_directories(folder / "runs" / "a");
   ExistingFolders folders;
@@ -137,7 +135,7 @@ TEST_CASE(
   CHECK(folders.has(folder.path()));
 }
 
-TEST_CASE("folders whose parent cannot be listed to its end are looked up one by one") {
+TEST_CASE("folders whose parent cannot be listed completely are looked up one by one") {
   const TemporaryDirectory folder;
   std::filesystem::create_directories(folder / "a");
   const pid_t child = ::fork();
@@ -151,7 +149,7 @@ TEST_CASE("folders whose parent cannot be listed to its end are looked up one by
   CHECK(status == 0);
 }
 
-TEST_CASE_FIXTURE(IndexFixture, "a prefix that fits several runs is refused with a list of them") {
+TEST_CASE_FIXTURE(IndexFixture, "the error for a prefix that fits several runs lists these runs") {
   const auto several = resolve("mnist-2026");
   REQUIRE_FALSE(several.has_value());
   CHECK(several.error().code == Errc::kUsage);
@@ -159,7 +157,7 @@ TEST_CASE_FIXTURE(IndexFixture, "a prefix that fits several runs is refused with
   CHECK(several.error().message.find("00bb") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(IndexFixture, "a text that names no run is an error") {
+TEST_CASE_FIXTURE(IndexFixture, "a text that fits no run is an error") {
   for (const char* text : {"nothing", "4", "", "runs", "../..", "\x1b[31m"}) {
     CAPTURE(text);
     const auto run = resolve(text);

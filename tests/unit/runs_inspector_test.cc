@@ -1,5 +1,4 @@
-// Tests that inspect_all(), if a query fails for some runs, still returns the statuses of the
-// others.
+// Tests that inspect_all() returns the statuses of all other runs if a query fails for some runs.
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -229,8 +229,8 @@ TEST_CASE("a run that was moved is listed at its new path after a rebuild") {
 }
 
 TEST_CASE(
-    "a summary of a run is valid only while its record is unchanged, and one with a tab is not "
-    "kept") {
+    "a summary of a run is valid only while its record is unchanged, and a summary with a tab is "
+    "not kept") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "index");
   const IndexEntry run{"r-1", "r", folder / "r-1", ""};

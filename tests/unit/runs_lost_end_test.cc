@@ -63,7 +63,7 @@ TEST_CASE(
   const std::string written = run.text();
   const auto lines = parse_checked_lines(written);
   CHECK(lines.objects.size() == 2);
-  CHECK_FALSE(lines.has_torn_tail);
+  CHECK_FALSE(lines.has_incomplete_end);
   const RunStatus again = run.status();
   CHECK(again.state == RunState::kFailed);
   CHECK(again.detail == "lead ended without recording an end");
@@ -77,9 +77,10 @@ TEST_CASE("no end is written for a run whose lead is in another PID namespace") 
   CHECK(run.text() == before);
 }
 
-TEST_CASE("a run without a recorded PID namespace counts as one of the machine's first namespace") {
-  const bool is_in_first = own_pid_namespace() == "pid:[4026531836]";
-  CHECK(is_over(LocalRun(job_of_gone_process(), "").status()) == is_in_first);
+TEST_CASE(
+    "a run without a recorded PID namespace is assumed to be in the machine's initial namespace") {
+  const bool is_in_initial_namespace = own_pid_namespace() == "pid:[4026531836]";
+  CHECK(is_over(LocalRun(job_of_gone_process(), "").status()) == is_in_initial_namespace);
 }
 
 TEST_CASE("an end that lead wrote is kept, and no end is written for a living lead") {

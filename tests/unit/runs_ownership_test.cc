@@ -188,7 +188,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
   for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);
   CHECK_FALSE(resolve("43").has_value());
-  // A bare name does not mean a folder, even if the current folder has one of that name.
+  // A name without a '/' does not mean a folder, even if the current folder has one of that name.
   const auto bare = resolve(foreign.filename().string());
   REQUIRE_FALSE(bare.has_value());
   CHECK(bare.error().message.find("of user nobody") != std::string::npos);
@@ -205,7 +205,8 @@ TEST_CASE_FIXTURE(OwnershipFixture,
                   "for another user's run neither its server nor a command of Slurm is called") {
   NEEDS_ROOT();
   Listener listener;
-  configure_server(listener.url());  // even if the configuration lists the server
+  // The server gets no request, although the configuration lists it.
+  configure_server(listener.url());
   for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted}) {
     const char* const job = state == Submission::State::kIntent ? "" : "42";
     const auto over_rest =
@@ -236,7 +237,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
 
 TEST_CASE_FIXTURE(
     OwnershipFixture,
-    "a server that only a run's journal names, and not the configuration, gets no request") {
+    "a server that is in a run's journal but not in the configuration gets no request") {
   Listener listener;
   const auto run = make_run("mnist", RestServer{listener.url(), token_file.string()});
   auto status = inspect(run);
@@ -257,8 +258,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(OwnershipFixture,
-                  "a site's key slurmrestd or defaults make a server known, and only the "
-                  "configuration names its token file") {
+                  "a server that a site lists in slurmrestd or defaults is known, and its token "
+                  "file is the configuration's") {
   configure_server("unix:/run/one");
   put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
   put(config / "sites" / "three.yaml",
@@ -285,7 +286,8 @@ TEST_CASE_FIXTURE(OwnershipFixture,
 }
 
 TEST_CASE_FIXTURE(OwnershipFixture,
-                  "dlrun writes no end into another user's local run, even if its lead is gone") {
+                  "dlrun appends no event `ended` to another user's local run, even if the run's "
+                  "lead is gone") {
   NEEDS_ROOT();
   const auto run = runs / "here";
   Submission submission;

@@ -61,7 +61,7 @@ TEST_CASE("the summary of a record has the ranks, the hosts and the latest progr
   CHECK_FALSE(record.ended);
 }
 
-TEST_CASE("the first failed rank of a record is the rank that the end of its attempt names") {
+TEST_CASE("the first failed rank of a record is the rank in the event attempt_end") {
   const auto record =
       sum_up_events(start_lines() +
                     line({{"event", "rank_failed"},
@@ -116,12 +116,12 @@ TEST_CASE(
   record =
       sum_up_events(first_attempt + line({{"event", "started"}, {"attempt", 1}, {"ranks", 0}}));
   CHECK(record.attempt == 1);
-  CHECK(record.attempt_reason.empty());
+  CHECK(record.attempt_end_reason.empty());
   CHECK_FALSE(record.first_failed);
   REQUIRE(record.restarts.size() == 1);
   CHECK(record.restarts[0].attempt == 0);
   CHECK(record.restarts[0].cause == "hang");
-  CHECK(record.restarts[0].left == 2);
+  CHECK(record.restarts[0].restarts_left == 2);
 }
 
 namespace {
@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK(record.progress->step == 5);
 }
 
-TEST_CASE("the failed rank of a record is named with its component") {
+TEST_CASE("the first failed rank of a record has its component") {
   const auto record = sum_up_events(
       component_start_lines() +
       component_line("rank_failed", "trainer", {{"rank", 2}, {"host", "n3"}, {"code", 7}}) +
@@ -216,15 +216,15 @@ TEST_CASE("the results of several `result` events are merged") {
 }
 
 TEST_CASE(
-    "torn or damaged lines, unknown events and wrong types are skipped, and damaged lines are "
-    "counted") {
+    "incomplete or damaged lines, unknown events and wrong types are skipped, and damaged lines "
+    "are counted") {
   std::string damaged = start_lines();
   damaged[10] ^= 1;
   const auto record = sum_up_events(
       damaged + line({{"event", "of a later version"}, {"attempt", 0}}) +
       line({{"event", "joined"}, {"attempt", "zero"}, {"ranks", "many"}}) + "{\"event\":\"ended\"");
   CHECK(record.damaged_lines == 1);
-  CHECK(record.has_torn_tail);
+  CHECK(record.has_incomplete_end);
   CHECK_FALSE(record.ended);
 }
 

@@ -1,5 +1,5 @@
-// Tests the figures that are computed from the record of a rehearsal, and rehearsal.json, the note
-// in which a run names its rehearsal.
+// Tests the figures that are computed from the record of a rehearsal, and rehearsal.json,
+// which has the id of a run's rehearsal.
 
 #include <filesystem>
 #include <string>
@@ -57,7 +57,7 @@ TEST_CASE(
   CHECK(figures.state == RehearsalState::kPassed);
   REQUIRE(figures.seconds_per_step);
   CHECK(*figures.seconds_per_step == doctest::Approx(0.5));
-  CHECK(figures.steps == 10'000);
+  CHECK(figures.total_steps == 10'000);
   CHECK(figures.rss_bytes == 3.0 * (1 << 30));
 }
 
@@ -73,7 +73,9 @@ TEST_CASE("the figures of a rehearsal have its state, and the reason if it faile
   CHECK(figures_in("").state == RehearsalState::kNotStarted);
 }
 
-TEST_CASE("a run has the figures of the rehearsal that it names") {
+TEST_CASE(
+    "read_rehearsal() of a run returns the figures of the rehearsal whose id is in "
+    "rehearsal.json") {
   const TemporaryDirectory runs;
   const auto run = runs.path() / "x-1", rehearsal = runs.path() / "x-rehearsal-1";
   REQUIRE(std::filesystem::create_directory(run));
@@ -87,12 +89,12 @@ TEST_CASE("a run has the figures of the rehearsal that it names") {
   REQUIRE(*found);
   CHECK((*found)->note.id == "x-rehearsal-1");
   CHECK((*found)->figures.state == RehearsalState::kPassed);
-  CHECK((*found)->figures.steps == 10'000);
+  CHECK((*found)->figures.total_steps == 10'000);
 }
 
 TEST_CASE(
-    "the note about a rehearsal is read back, and refused if it is damaged or names a run of "
-    "another folder") {
+    "rehearsal.json is read back, and refused if it is damaged or has the path of a run in another "
+    "folder") {
   const TemporaryDirectory run;
   CHECK_FALSE(*read_rehearsal_note(run.path()));
   REQUIRE(write_rehearsal_note(run.path(), {"x-rehearsal-1", 8, {}, 60}));

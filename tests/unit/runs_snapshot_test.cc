@@ -12,6 +12,7 @@ using namespace dlrun;
 
 namespace {
 
+/// A project folder, and a run whose directory is inside the project folder.
 struct Tree {
   TemporaryDirectory folder;
   Env env = Env::of_process();
@@ -51,8 +52,8 @@ struct Tree {
 }  // namespace
 
 TEST_CASE_FIXTURE(Tree,
-                  "the snapshot of a repository has untracked files, and tracked files with their "
-                  "edits, but no ignored files, runs or .git") {
+                  "the snapshot of a repository has untracked files and edits, but no ignored "
+                  "files, runs or .git") {
   write(".gitignore", "*.bin\nruns/\n");
   git({"init", "-q"});
   git({"add", "."});

@@ -53,7 +53,8 @@ TEST_CASE("the end in the run's record takes precedence over Slurm's state") {
   CHECK(status.detail == "rank 3 on n2 was ended by SIGKILL");
 }
 
-TEST_CASE("a pending run names the attempt that has ended, not a later one") {
+TEST_CASE(
+    "the status of a requeued, pending run shows the attempt that has ended, not a later one") {
   RunFacts facts = facts_of_submitted_run();
   facts.record = record({kClaimed,
                          {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}},
@@ -89,15 +90,15 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
 TEST_CASE(
     "after `dlrun cancel` the status says that the run was cancelled with this command, unless a "
     "rank failed first") {
-  const std::string by_user = "it was cancelled with `dlrun cancel`";
+  const std::string by_command = "it was cancelled with `dlrun cancel`";
   RunFacts facts = facts_of_submitted_run();
   facts.has_cancel_mark = true;
   CHECK(assess(facts).state == RunState::kCancelled);
-  CHECK(assess(facts).detail == by_user + " before it started");
+  CHECK(assess(facts).detail == by_command + " before it started");
   facts.report = report(JobPhase::kRunning, "COMPLETING");
-  CHECK(assess(facts).detail == by_user + ", and its processes are being ended");
+  CHECK(assess(facts).detail == by_command + ", and its processes are being ended");
   facts.report = report(JobPhase::kEnded, "CANCELLED");
-  CHECK(assess(facts).detail == by_user);
+  CHECK(assess(facts).detail == by_command);
   const auto record_with_end = [](const char* reason, const char* message) {
     return record({kClaimed,
                    {{"event", "attempt_end"},
@@ -112,8 +113,8 @@ TEST_CASE(
   };
   facts.record = record_with_end("signalled", "ended by SIGTERM, which reached rank 1 on n1");
   CHECK(assess(facts).state == RunState::kCancelled);
-  CHECK(assess(facts).detail == by_user);
-  facts.has_cancel_mark = false;  // scancel
+  CHECK(assess(facts).detail == by_command);
+  facts.has_cancel_mark = false;  // as after scancel
   const std::string message = "ended by SIGTERM, which reached rank 1 on n1";
   CHECK(assess(facts).detail ==
         message +
@@ -121,7 +122,7 @@ TEST_CASE(
   facts.submission->task = 0;  // a point: `dlrun cancel` marks only the array
   CHECK(assess(facts).detail == message);
   facts.submission->task.reset();
-  facts.submission->job.cluster = kLocalCluster;  // Ctrl-C
+  facts.submission->job.cluster = kLocalCluster;  // as after Ctrl-C
   CHECK(assess(facts).detail == message);
   facts.submission->job.cluster.clear();
   facts.has_cancel_mark = true;
@@ -246,7 +247,7 @@ TEST_CASE(
   CHECK(job_log(run, facts) == "/scratch/hello-4.out");
 }
 
-TEST_CASE("a log whose name only Slurm can fill in is unknown until the job's claim has it") {
+TEST_CASE("a log whose name only Slurm can fill in is unknown until the job's claim has the name") {
   RunFacts facts;
   facts.submission = Submission{};
   facts.submission->job = {"", "42"};
@@ -281,7 +282,8 @@ TEST_CASE("a run is over only if its state is final, and not merely the last kno
     CHECK_FALSE(is_over_in(state));
 }
 
-TEST_CASE("a failed rank is described with rank, host and signal or code") {
+TEST_CASE(
+    "the description of a failed rank has its number, its host, and its signal or exit code") {
   RankFailure failure;
   failure.rank = 3;
   failure.host = "n2";

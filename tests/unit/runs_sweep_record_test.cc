@@ -106,7 +106,9 @@ TEST_CASE("a sweep's record can be read back, and a damaged record is refused") 
   }
 }
 
-TEST_CASE("the journal of a point is that of its array, with the job id of the point's task") {
+TEST_CASE(
+    "read_submission() of a point returns the journal of its array, with the job id of the point's "
+    "task") {
   const SweepRecordFixture f;
   const auto sent = read_submission(f.path_of_point(2));
   REQUIRE(sent.has_value());
@@ -127,7 +129,8 @@ TEST_CASE(
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
 }
 
-TEST_CASE("a point is found by its number, its job and its path, and a sweep by its array's job") {
+TEST_CASE(
+    "a point is found by its number, its job or its path, and a sweep by the job of its array") {
   const SweepRecordFixture f;
   for (const char* text :
        {"lr/2", "last/2", "lr-20261121-120000-00aa/2", "lr-2026/2", "70_1",
@@ -243,7 +246,8 @@ TEST_CASE(
   CHECK(sweep.error().message.find("`dlrun rm " + f.sweep.id + "`") != std::string::npos);
 }
 
-TEST_CASE("a submission of a sweep is refused while another one holds the lock of the sweep") {
+TEST_CASE(
+    "a submission of a sweep is refused while another submission holds the lock of the sweep") {
   const SweepRecordFixture f;
   {
     const auto first = SubmissionLock::take(f.sweep.path);
@@ -309,7 +313,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a task's claim with the array's token proves that the array was submitted, and without it "
+    "a task's claim with the array's token proves the array's submission, and without such a claim "
     "Slurm is asked") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);

@@ -1,5 +1,5 @@
-// Tests the folders of a runs folder in which dlrun keeps its agent and trainer, and the reading of
-// a run's log.
+// Tests the copies of the agent and the trainer that dlrun keeps in a runs folder, and the reading
+// of a run's log.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,12 +49,12 @@ TEST_CASE_FIXTURE(ToolsFixture,
                   "copy_missing_tools() copies programs and modules as executables, and does "
                   "nothing the second time") {
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
-  const auto agent = tools_directory(runs, tools) / "dlrun-agent";
+  const auto agent = tools_folder(runs, tools) / "dlrun-agent";
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
   struct stat info {};
   REQUIRE(::stat(agent.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0755);
-  CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-comm-x.so"));
+  CHECK(std::filesystem::exists(tools_folder(runs, tools) / "dlrun-comm-x.so"));
   std::filesystem::remove_all(root);
   CHECK(copy_missing_tools(root, runs, tools).has_value());
 }
@@ -62,39 +62,39 @@ TEST_CASE_FIXTURE(ToolsFixture,
 TEST_CASE_FIXTURE(
     ToolsFixture,
     "old partial copies that killed processes left are removed, and recent ones are kept") {
-  const auto tools_folder = tools_directory(runs, tools);
-  std::filesystem::create_directories(tools_folder);
+  const auto own_folder = tools_folder(runs, tools);
+  std::filesystem::create_directories(own_folder);
   for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"})
-    std::ofstream(tools_folder / name) << "half";
+    std::ofstream(own_folder / name) << "half";
   std::filesystem::last_write_time(
-      tools_folder / "dlrun-agent.tmp-00",
+      own_folder / "dlrun-agent.tmp-00",
       std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
-  CHECK_FALSE(std::filesystem::exists(tools_folder / "dlrun-agent.tmp-00"));
-  CHECK(std::filesystem::exists(tools_folder / "dlrun-agent.tmp-11"));
+  CHECK_FALSE(std::filesystem::exists(own_folder / "dlrun-agent.tmp-00"));
+  CHECK(std::filesystem::exists(own_folder / "dlrun-agent.tmp-11"));
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
-                  "each user of a runs folder has a separate folder for agents, and another user's "
+                  "each user of a runs folder has a separate tools folder, and another user's "
                   "files are never used") {
-  const auto tools_folder = tools_directory(runs, tools);
-  CHECK(tools_folder.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
+  const auto own_folder = tools_folder(runs, tools);
+  CHECK(own_folder.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
   std::filesystem::create_directories(runs / ".agents-1");  // the folder of another user's agents
   std::filesystem::create_directories(runs / ".agents");
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
-  CHECK(check_tools_directory(runs, tools).has_value());
+  CHECK(check_tools_folder(runs, tools).has_value());
   if (::geteuid() != 0) {
     MESSAGE("the rest is skipped: only root can give files to another user");
     return;
   }
-  for (const auto& foreign_folder : {tools_folder.parent_path(), tools_folder}) {
+  for (const auto& foreign_folder : {own_folder.parent_path(), own_folder}) {
     REQUIRE(::chown(foreign_folder.c_str(), 65534, 65534) == 0);
-    CHECK(check_tools_directory(runs, tools).error().code == Errc::kInvalid);
+    CHECK(check_tools_folder(runs, tools).error().code == Errc::kInvalid);
     CHECK(copy_missing_tools(root, runs, tools).error().code == Errc::kInvalid);
     REQUIRE(::chown(foreign_folder.c_str(), 0, 0) == 0);
   }
   // A file of another user in a folder of this user is replaced.
-  const auto agent = tools_folder / "dlrun-agent";
+  const auto agent = own_folder / "dlrun-agent";
   REQUIRE(write_file_atomic(agent, "theirs", 0755).has_value());
   REQUIRE(::chown(agent.c_str(), 65534, 65534) == 0);
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
@@ -102,21 +102,21 @@ TEST_CASE_FIXTURE(ToolsFixture,
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
-                  "a folder for agents that others may write, or that is a link, is refused") {
+                  "a tools folder is refused if others may write it, or if its parent folder is a "
+                  "symbolic link") {
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
-  const auto tools_folder = tools_directory(runs, tools);
-  REQUIRE(::chmod(tools_folder.c_str(), 0770) == 0);
-  CHECK(check_tools_directory(runs, tools).error().message.find("others may write") !=
+  const auto own_folder = tools_folder(runs, tools);
+  REQUIRE(::chmod(own_folder.c_str(), 0770) == 0);
+  CHECK(check_tools_folder(runs, tools).error().message.find("others may write") !=
         std::string::npos);
   CHECK(copy_missing_tools(root, runs, tools).error().code == Errc::kInvalid);
-  std::filesystem::remove_all(tools_folder.parent_path());
+  std::filesystem::remove_all(own_folder.parent_path());
   std::filesystem::create_directories(folder.path() / "elsewhere");
-  std::filesystem::create_directory_symlink(folder.path() / "elsewhere",
-                                            tools_folder.parent_path());
-  CHECK(check_tools_directory(runs, tools).error().code == Errc::kInvalid);
-  CHECK(check_tools_directory(runs, tools)
-            .error()
-            .message.find("is not a directory; choose another") != std::string::npos);
+  std::filesystem::create_directory_symlink(folder.path() / "elsewhere", own_folder.parent_path());
+  CHECK(check_tools_folder(runs, tools).error().code == Errc::kInvalid);
+  CHECK(
+      check_tools_folder(runs, tools).error().message.find("is not a directory; choose another") !=
+      std::string::npos);
 }
 
 TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files causes a warning") {
@@ -132,10 +132,9 @@ TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files 
   CHECK_FALSE(warning_about_runs_folder(runs).has_value());
 }
 
-TEST_CASE_FIXTURE(
-    ToolsFixture,
-    "a runs folder that another user owns, or that is inside such a folder, causes a warning, "
-    "sticky or not") {
+TEST_CASE_FIXTURE(ToolsFixture,
+                  "a runs folder causes a warning if another user owns it or a folder above it, "
+                  "with or without the sticky bit") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a folder to another user");
     return;
@@ -164,11 +163,12 @@ TEST_CASE_FIXTURE(
   const auto copied = copy_missing_tools(root, runs, tools);
   REQUIRE_FALSE(copied.has_value());
   CHECK(copied.error().code == Errc::kInvalid);
-  CHECK(std::filesystem::is_empty(tools_directory(runs, tools)));
+  CHECK(std::filesystem::is_empty(tools_folder(runs, tools)));
 }
 
-TEST_CASE_FIXTURE(ToolsFixture,
-                  "a missing program is an error that names it, and a missing module is ignored") {
+TEST_CASE_FIXTURE(
+    ToolsFixture,
+    "a missing program is an error that shows its name, and a missing module is ignored") {
   std::filesystem::remove(root / "lib/dlrun/dlrun-comm-x.so");
   CHECK(copy_missing_tools(root, runs, tools).has_value());
   std::filesystem::remove_all(runs);
@@ -186,12 +186,12 @@ TEST_CASE_FIXTURE(ToolsFixture,
   const auto trainer = root / "bin/dlrun-trainer";
   std::filesystem::rename(trainer, root / "away");
   REQUIRE(copy_missing_tools(root, runs, tools, TrainerUse::kNone).has_value());
-  CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-agent"));
-  CHECK_FALSE(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-trainer"));
+  CHECK(std::filesystem::exists(tools_folder(runs, tools) / "dlrun-agent"));
+  CHECK_FALSE(std::filesystem::exists(tools_folder(runs, tools) / "dlrun-trainer"));
   CHECK(copy_missing_tools(root, runs, tools, TrainerUse::kNeeded).error().code == Errc::kNotFound);
   std::filesystem::rename(root / "away", trainer);
   REQUIRE(copy_missing_tools(root, runs, tools, TrainerUse::kNeeded).has_value());
-  CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-trainer"));
+  CHECK(std::filesystem::exists(tools_folder(runs, tools) / "dlrun-trainer"));
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
@@ -200,7 +200,8 @@ TEST_CASE_FIXTURE(ToolsFixture,
   CHECK(copy_missing_tools(root, runs, tools, TrainerUse::kNone).error().code == Errc::kNotFound);
 }
 
-TEST_CASE("a growing log is read further, and a truncated log is read again from its start") {
+TEST_CASE(
+    "a growing log is read on from the last position, and a truncated log is read from its start") {
   const TemporaryDirectory folder;
   LogReader reader(folder.path() / "log", RunFacts{});
   CHECK(reader.read_more()->empty());
@@ -230,7 +231,7 @@ TEST_CASE("a log's tail begins at the start of a line") {
   CHECK(tail(0).empty());
 }
 
-TEST_CASE("a hole in a log becomes one line, and the data around it stays byte for byte") {
+TEST_CASE("a hole in a log is shown as one line, and the data around the hole stays unchanged") {
   const TemporaryDirectory folder;
   const auto log = folder / "log";
   constexpr std::uint64_t kGibi = 1U << 30U;

@@ -1,4 +1,4 @@
-// Tests which names are those of secrets.
+// Tests which names of variables, options and keys count as names of secrets.
 
 #include "common/secret_names.h"
 
@@ -7,7 +7,7 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("names that may stand for a secret are recognised") {
+TEST_CASE("names that a secret may have are recognised") {
   for (const char* name :
        {"WANDB_API_KEY", "HF_TOKEN",      "--hf-token",    "Authorization",
         "PGPASSWORD",    "SLURM_JWT",     "--password",    "AWS_SECRET_ACCESS_KEY",
@@ -22,7 +22,9 @@ TEST_CASE("names that may stand for a secret are recognised") {
   }
 }
 
-TEST_CASE("names of counts, types, files, columns and folders are not those of secrets") {
+TEST_CASE(
+    "names that only look like those of secrets are not recognised, such as --max-tokens and "
+    "MONKEY") {
   for (const char* name : {"PWD",
                            "PATH",
                            "--max-tokens",

@@ -56,8 +56,8 @@ launch: {preset: torch, command: [python, base.py]}
 }  // namespace
 
 TEST_CASE_FIXTURE(SpecFolder,
-                  "maps of a base are merged, lists and values are replaced, and each value's "
-                  "origin is the right file") {
+                  "maps of a base are merged, lists and values are replaced, and a value's origin "
+                  "is the file that sets it") {
   write("common.yaml", kCommon);
   write("exp.yaml", R"(base: common.yaml
 name: exp
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(SpecFolder, "a cycle of bases is refused at the line that clos
 
 TEST_CASE_FIXTURE(
     SpecFolder,
-    "errors in a base are reported at their place in the base, together with errors in the spec") {
+    "errors in a base are reported with the base's line, together with errors in the spec") {
   write("common.yaml", "resources:\n  nodez: 2\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\nresources: {tasks_per_node: 0}\n");
   const std::string errors = refused("exp.yaml");
@@ -162,7 +162,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     SpecFolder,
-    "a base that is missing, not a map or not YAML is refused, and the error names the line") {
+    "a base that is missing, not a map or not YAML is refused, and the error shows the line") {
   write("exp.yaml", "name: x\nbase: none.yaml\n");
   CHECK(has(refused("exp.yaml"),
             "exp.yaml:2:7: error: base: " + path("none.yaml") + ": No such file"));

@@ -116,8 +116,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "components get nodes of their own in their order, and components that share nodes are counted "
-    "together") {
+    "components get nodes in the order of the spec, and the requests of components that share "
+    "nodes are added") {
   const LoadedSpec spec = loaded(components_request(
       "{name: a, nodes: 2, gpus_per_node: 2, mem: 4G}, {name: b, nodes: 3, tasks_per_node: 4}, "
       "{name: c, shares: a, gpus_per_node: 1, cpus_per_task: 5, mem: 512M}"));
@@ -198,7 +198,7 @@ TEST_CASE("the errors about components show line and column, and say what to do"
   check_refusal("{name: a}, {name: b, launch: {srun: {overlap: true}}}",
                 "launch.srun: the step of a component cannot have --overlap");
   check_refusal(
-      "{name: a}, {name: b}", "component 'b': launch.preset: another component is the bundled",
+      "{name: a}, {name: b}", "component 'b': launch.preset: another component is also the bundled",
       "resources: {time: 1m}\nlaunch: {preset: trainer}\ntrain: {data: {dataset: digits}}\n");
 }
 

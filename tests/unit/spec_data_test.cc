@@ -61,7 +61,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a destination of stage that is not on the node's own disk is refused, and the error names the "
+    "a destination of stage that is not on the node's own disk is refused, and the error shows the "
     "line") {
   const auto errors_for_destination = [](const std::string& to) {
     return data_refused("stage:\n  - {from: ./a, to: " + to + "}\n");
@@ -86,6 +86,8 @@ TEST_CASE("a word of the command with a variable that no shell expands causes a 
     return format_diagnostics(loaded->warnings);
   };
   CHECK(has(warnings("[python3, t.py, $TMPDIR/x]"),
+            "the program gets word 3 as it is, with its '$'"));
+  CHECK(has(warnings("[python3, t.py, '$${TMPDIR}/x']"),
             "the program gets word 3 as it is, with its '$'"));
   CHECK(warnings("[bash, -lc, 'exec t $TMPDIR/x']").empty());
   CHECK(warnings("[bash, -c, 'exec t $TMPDIR/x']").empty());

@@ -80,7 +80,7 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
             "'h.org/@scope/f' is not an https:// or http:// url"));
 }
 
-TEST_CASE("an error about another part of a url's line does not show the password in the url") {
+TEST_CASE("an error elsewhere in the line of a url does not show the url's password") {
   const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSha256;
   for (const std::string& downloads :
        {"[{url: \"" + url + "\", md5: x" + sum + "}]",
@@ -103,7 +103,7 @@ TEST_CASE("an error about another part of a url's line does not show the passwor
             "docker://me@nvcr.io#a"));
 }
 
-TEST_CASE("a malformed download is refused, and the error names the line") {
+TEST_CASE("a malformed download is refused, and the error shows the line") {
   const auto refusal_of = [](const std::string& downloads) {
     return refused(download_request(downloads));
   };

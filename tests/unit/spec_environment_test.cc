@@ -38,7 +38,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "environments that replace each other's files are refused, and the error names the line") {
+    "environments that replace each other's files are refused, and the error shows the line") {
   for (const char* pair :
        {"conda: a, uv: .", "venv: ./v, uv: .", "conda: a, pixi: .", "venv: ./v, pixi: .",
         "uv: ., pixi: .", "conda: a, spack: s", "pixi: ., spack: s", "conda: a, eessi: 2023.06",
@@ -75,14 +75,14 @@ TEST_CASE("a path is refused as the version of EESSI") {
   CHECK(has(refused(with_environment("{eessi: ../../home/other}")), "environment.eessi"));
 }
 
-TEST_CASE("a part of an environment without its main key is refused") {
+TEST_CASE("a secondary key of pixi or uenv is refused without the main key of this environment") {
   CHECK(has(refused(with_environment("{pixi: {environment: cuda}}")),
             "environment.pixi.environment needs environment.pixi.project"));
   CHECK(has(refused(with_environment("{uenv: {views: [default]}}")),
             "environment.uenv.views needs environment.uenv.images"));
 }
 
-TEST_CASE("a run on this machine refuses a uenv, which only Slurm's plugin mounts") {
+TEST_CASE("a local run with a uenv is refused, because only Slurm's plugin mounts a uenv") {
   const auto spec = loaded(with_environment("{uenv: [\"a/1:v1\"]}"));
   const PlanInputs slurm{"/runs", "/agent", "/trainer", Target::kSlurm};
   const auto plan = make_plan(spec, slurm);

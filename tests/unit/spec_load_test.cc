@@ -104,7 +104,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("inside a job the SBATCH variables of the outer job are ignored") {
+TEST_CASE("inside a job the SBATCH_* variables are ignored, because they belong to the outer job") {
   auto request = spec_request(kMinimal);
   request.env.set("SBATCH_ACCOUNT", "outer");
   request.env.set("SLURM_JOB_ID", "7");
@@ -298,7 +298,7 @@ TEST_CASE("a comma or colon in a mount's path, and contradicting mount flags, ar
 }
 
 TEST_CASE(
-    "a mount's path with white space or characters that bash expands is refused, because pyxis "
+    "a mount's path with spaces or characters that bash expands is refused, because pyxis "
     "writes it into a script") {
   for (const std::string path : {"/a$(id)", "/a`id`", "/a\"b", "/a b"}) {
     CAPTURE(path);
@@ -378,8 +378,8 @@ TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else ge
 }
 
 TEST_CASE(
-    "the error for a key that needs restarts shows retry.max if that is 0, and else the missing "
-    "cause") {
+    "a key that needs restarts is refused if retry.max is 0, or if retry.on lacks the cause of "
+    "these restarts") {
   CHECK(has(refused_with("retry: {max: 0, chain: 4}\n"),
             "retry.chain: another job continues the run only after timeout or preemption, but "
             "retry.max is 0, so the run never restarts; raise retry.max"));
@@ -393,7 +393,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the value step of train.lr_decay needs train.lr_steps, and 'none' of train.augment stands "
+    "train.lr_decay: step needs train.lr_steps, and the value 'none' of train.augment stands "
     "alone") {
   CHECK(
       has(refused_with("train: {lr_decay: step}\n"), "train.lr_decay: step needs train.lr_steps"));
@@ -423,6 +423,17 @@ TEST_CASE(
             "uses a spare node" + advice + ", and add node_failure to retry.on\n"));
   CHECK(has(message("mem: 1G", ", grow: {mem: 2, max: 8G}"), "gets more memory" + advice + "\n"));
   CHECK(has(message("nodes: 1", ", chain: 2"), "after timeout or preemption" + advice + "\n"));
+}
+
+TEST_CASE("resources.nodelist may contain as many nodes as the job has with its spare nodes") {
+  const auto request = [](const std::string& nodelist) {
+    return spec_request("resources: {time: 1m, nodes: 2, spare_nodes: 1, nodelist: '" + nodelist +
+                        "'}\nretry: {max: 1}\nlaunch: {command: [x]}\n");
+  };
+  CHECK(loaded(request("n[1-3]")).spec.resources.nodelist == "n[1-3]");
+  CHECK(has(refused(request("n[1-4]")),
+            "resources.nodelist has 4 nodes, but resources.nodes is 2 and resources.spare_nodes is "
+            "1; the job must have every node of the list"));
 }
 
 TEST_CASE("a missing file and a folder in place of the spec are refused with their names") {
@@ -492,7 +503,8 @@ TEST_CASE("a misspelt key or section is not also reported as missing") {
 }
 
 TEST_CASE(
-    "in a diagnostic a long line is cut around the caret, and control characters are escaped") {
+    "a diagnostic shows only the part of a long line around the caret, and escapes control "
+    "characters") {
   Diagnostic diagnostic;
   diagnostic.where = {Origin::Kind::kFile, "x.yaml", 3, 1001};
   diagnostic.message = "wrong \x1b[31m";

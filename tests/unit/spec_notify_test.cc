@@ -33,13 +33,15 @@ std::string options_of(const LaunchPlan& plan) {
   return text;
 }
 
-constexpr const char* kAddress = "https://hooks.slack.com/services/T0/B0/token";
+constexpr const char* kWebhookUrl = "https://hooks.slack.com/services/T0/B0/token";
 
-TEST_CASE("the plan names the secret and the occasions, and never the address") {
+TEST_CASE(
+    "the plan has the occasions, and the name of the secret or the command, but never the "
+    "address") {
   const auto by_secret = plan_of("{on: [failed, started], webhook: {secret: SLACK_URL}}");
   CHECK(options_of(by_secret) == "--notify failed,started;--webhook SLACK_URL;");
   CHECK(by_secret.lead_secrets == std::vector<std::string>{"SLACK_URL"});
-  const auto by_url = plan_of(std::string("{webhook: {url: ") + kAddress + "}}");
+  const auto by_url = plan_of(std::string("{webhook: {url: ") + kWebhookUrl + "}}");
   CHECK(options_of(by_url) == "--notify failed,hang,completed;--webhook DLRUN_WEBHOOK_URL;");
   CHECK_FALSE(has(render_script(by_url).value(), "token"));
   CHECK_FALSE(has(plan_json(by_url), "token"));
@@ -51,9 +53,9 @@ TEST_CASE("the plan names the secret and the occasions, and never the address") 
 }
 
 TEST_CASE(
-    "the resolved spec and its explanation hide the address, and the resolved spec gives the same "
-    "plan") {
-  const auto spec = loaded(with_notify(std::string("{webhook: {url: ") + kAddress + "}}"));
+    "the resolved spec gives the same plan, and neither it nor the list of values shows the "
+    "address") {
+  const auto spec = loaded(with_notify(std::string("{webhook: {url: ") + kWebhookUrl + "}}"));
   const auto resolved = resolved_yaml(spec);
   CHECK_FALSE(has(resolved, "token"));
   CHECK(has(resolved, "secret: DLRUN_WEBHOOK_URL"));
@@ -69,7 +71,7 @@ TEST_CASE(
   CHECK(options_of(*plan) == "--notify failed,hang,completed;--webhook DLRUN_WEBHOOK_URL;");
 }
 
-TEST_CASE("notices that cannot work are refused, and the error names the line") {
+TEST_CASE("a value of `notify` that cannot work is refused with the line of the key") {
   for (const auto& [notify, words] :
        {std::pair("{on: [often], command: [x]}", "'often' is not one of: started completed"),
         std::pair("{on: [], command: [x]}", "notify.on names no occasion"),
@@ -92,10 +94,10 @@ TEST_CASE("notices that cannot work are refused, and the error names the line") 
 }
 
 TEST_CASE(
-    "the address must not be in an argument, and the variable that holds it must not be in "
-    "environment.vars") {
+    "a webhook address in an argument is refused, and so is its variable if environment.vars sets "
+    "it") {
   auto request = with_notify("{on: [failed]}");
-  request.set_arguments = {std::string("notify.webhook.url=") + kAddress};
+  request.set_arguments = {std::string("notify.webhook.url=") + kWebhookUrl};
   CHECK(has(refused(request), "other users can see the arguments"));
   CHECK(has(refused(with_notify("{webhook: {secret: TOKEN}}", "environment: {vars: {TOKEN: a}}\n")),
             "TOKEN is a secret; remove it from environment.vars"));

@@ -37,7 +37,9 @@ TEST_CASE("a check is a name or a shell line, and the resolved spec has the same
   CHECK(loaded(with_checks("{run: ./check.sh}")).spec.health.preflight.size() == 1);
 }
 
-TEST_CASE("the error for a wrong check has the line, and shows the right form") {
+TEST_CASE(
+    "the error for a wrong check has its line, and lists the known checks or shows the right "
+    "form") {
   for (const auto& [checks, words] :
        {std::pair("[disks]", "'disks' is not one of: gpu nccl rccl gloo disk clock binding fabric"),
         std::pair("[{run: \"\"}]", "run: the command is empty; write {run: ./check.sh}"),
@@ -51,7 +53,7 @@ TEST_CASE("the error for a wrong check has the line, and shows the right form") 
   }
   CHECK(has(refused(with_checks("[binding]", "gpus_per_node: 0")),
             "health.preflight: binding needs GPUs"));
-  // Whole nodes may have GPUs, whatever else the job requests there.
+  // A job on whole nodes may get GPUs even if it requests none.
   static_cast<void>(loaded(with_checks("[binding]", "exclusive: true, gres: nvme")));
   CHECK(has(refused(with_checks("[binding]", "exclusive: true, gres: gpu:0")),
             "health.preflight: binding needs GPUs"));

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-LoadRequest launch_request(const std::string& launch, const std::string& resources = "time: 1m") {
+LoadRequest with_launch(const std::string& launch, const std::string& resources = "time: 1m") {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = "resources: {" + resources + "}\nlaunch: {command: [x], " + launch + "}\n";
@@ -35,8 +35,8 @@ LaunchPlan planned(const LoadRequest& request, Target target = Target::kSlurm) {
 }
 
 std::string value_of_option(const std::vector<PlannedOption>& options, std::string_view name) {
-  for (const auto& found : options) {
-    if (found.option == name) return found.value.value_or("");
+  for (const auto& option : options) {
+    if (option.option == name) return option.value.value_or("");
   }
   return "(none)";
 }
@@ -48,15 +48,15 @@ struct OwnPreset {
   LoadRequest write_and_request(std::string_view yaml) {
     std::filesystem::create_directories(folder.path() / "presets");
     REQUIRE(write_file_atomic(folder.path() / "presets" / "own.yaml", yaml, 0600));
-    auto request = launch_request("preset: own");
+    auto request = with_launch("preset: own");
     request.config_dirs = {folder.path()};
     return request;
   }
 };
 
 TEST_CASE(
-    "the compiled tables of every built-in file equal the nodes that the YAML reader makes of the "
-    "file") {
+    "for every built-in file, the compiled tables equal the nodes that the YAML reader makes of "
+    "it") {
   for (const EmbeddedFile& file : embedded_files()) {
     INFO(file.name);
     const auto read = parse_yaml(file.text);
@@ -88,10 +88,10 @@ TEST_CASE(
     INFO(name);
     if (name == "trainer") continue;
     if (name == "ray" || name == "vllm") {
-      CHECK(has(refused(launch_request("preset: " + name)), "give the job components"));
+      CHECK(has(refused(with_launch("preset: " + name)), "give the job components"));
       continue;
     }
-    const auto plan = planned(launch_request("preset: " + name));
+    const auto plan = planned(with_launch("preset: " + name));
     for (const auto& variable : plan.rank_templates)
       CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
     for (const auto& variable : plan.prologue.vars)
@@ -122,7 +122,7 @@ TEST_CASE("a user's own preset is found, and its errors are reported with file, 
   CHECK(has(refused(own.write_and_request("env:\n  A: \"{rnak}\"\n")),
             "own.yaml:2:6: error: A: there is no field '{rnak}'; did you mean '{rank}'?"));
   CHECK(has(refused(own.write_and_request("words: [x, \"{\"]\n")),
-            "own.yaml:1:12: error: a brace without its partner"));
+            "own.yaml:1:12: error: an unpaired brace"));
   CHECK(has(refused(own.write_and_request("tasks: two\n")), "is not one of: gpu node"));
   CHECK(planned(own.write_and_request("env: {A: \"{{}}\"}\n")).rank_templates[0].value == "{{}}");
 }
@@ -143,46 +143,59 @@ TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fie
   }
 }
 
+TEST_CASE("torchrun as the program of preset torch causes a warning, and no other preset does") {
+  const auto warnings = [](const std::string& preset, const std::string& program) {
+    const auto found =
+        loaded(spec_request("resources: {time: 1m, tasks_per_node: 1}\nlaunch: {preset: " + preset +
+                            ", command: [" + program + ", train.py]}\n"));
+    return format_diagnostics(found.warnings);
+  };
+  const char* const kMessage = "each rank would start a torchrun of its own";
+  CHECK(has(warnings("torch", "torchrun"), kMessage));
+  CHECK(has(warnings("lightning", "/opt/bin/torchrun"), kMessage));
+  CHECK_FALSE(has(warnings("torch", "python"), kMessage));
+  CHECK_FALSE(has(warnings("plain", "torchrun"), kMessage));
+}
+
 TEST_CASE("torchrun: a node has one task, with launch.nproc_per_node ranks or one rank per GPU") {
   const auto by_gpus =
-      planned(launch_request("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
+      planned(with_launch("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
   CHECK(value_of_option(by_gpus.directives, "--ntasks-per-node") == "1");
   CHECK(value_of_option(by_gpus.rank_options, "--nproc-per-node") == "4");
-  CHECK(value_of_option(planned(launch_request("preset: torchrun, nproc_per_node: 3")).rank_options,
+  CHECK(value_of_option(planned(with_launch("preset: torchrun, nproc_per_node: 3")).rank_options,
                         "--nproc-per-node") == "3");
-  CHECK(value_of_option(planned(launch_request("preset: torchrun")).rank_options,
+  CHECK(value_of_option(planned(with_launch("preset: torchrun")).rank_options,
                         "--nproc-per-node") == "1");
   CHECK(value_of_option(
-            planned(launch_request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options,
+            planned(with_launch("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options,
             "--nproc-per-node") == "2");
-  CHECK(
-      value_of_option(
-          planned(launch_request("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options,
-          "--nproc-per-node") == "4");
-  CHECK(planned(launch_request("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal)
+  CHECK(value_of_option(
+            planned(with_launch("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options,
+            "--nproc-per-node") == "4");
+  CHECK(planned(with_launch("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal)
             .local_ranks == 1);
-  CHECK(has(refused(launch_request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")),
+  CHECK(has(refused(with_launch("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")),
             "launch.nproc_per_node is missing"));
-  CHECK(has(refused(launch_request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")),
+  CHECK(has(refused(with_launch("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")),
             "needs one task per node"));
-  CHECK(planned(launch_request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2"))
-            .requested.tasks == 2);
+  CHECK(planned(with_launch("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2")).requested.tasks ==
+        2);
 }
 
 TEST_CASE(
     "launch.agent is true by default, and false is ignored in local runs and refused if the agent "
     "is needed") {
-  CHECK(planned(launch_request("preset: torch, agent: true")).agent ==
-        planned(launch_request("preset: torch")).agent);
-  CHECK(planned(launch_request("preset: torch, agent: false")).agent.empty());
-  CHECK_FALSE(planned(launch_request("preset: torch, agent: false"), Target::kLocal).agent.empty());
+  CHECK(planned(with_launch("preset: torch, agent: true")).agent ==
+        planned(with_launch("preset: torch")).agent);
+  CHECK(planned(with_launch("preset: torch, agent: false")).agent.empty());
+  CHECK_FALSE(planned(with_launch("preset: torch, agent: false"), Target::kLocal).agent.empty());
   for (const char* preset :
        {"torchrun", "mpi", "plain", "accelerate", "deepspeed", "lightning", "jax"}) {
-    CHECK(planned(launch_request(fmt::format("preset: {}, agent: false", preset))).agent.empty());
+    CHECK(planned(with_launch(fmt::format("preset: {}, agent: false", preset))).agent.empty());
   }
-  CHECK(has(refused(launch_request("preset: tensorflow, agent: false")),
+  CHECK(has(refused(with_launch("preset: tensorflow, agent: false")),
             "asks for {tf_config}, which only the agent knows"));
-  auto trainer = launch_request("");
+  auto trainer = with_launch("");
   trainer.text =
       "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
   CHECK(has(refused(trainer),
@@ -190,11 +203,11 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the help of launch.agent lists the keys that need the agent, and each is refused without the "
-    "agent") {
+    "the help of launch.agent lists the keys that need the agent, and without it each key is "
+    "refused") {
   struct Case {
     const char* key;
-    const char* lines;
+    const char* spec_lines;
   };
   const std::vector<Case> cases{
       {"components", "components: [{name: a}]\n"},
@@ -213,9 +226,9 @@ TEST_CASE(
   for (const Case& one : cases) {
     CAPTURE(one.key);
     listed += (listed.empty() ? "" : &one == &cases.back() ? " or " : ", ") + std::string(one.key);
-    auto request = launch_request("");
+    auto request = with_launch("");
     request.text = "resources: {time: 1m}\nlaunch: {command: [x, \"{lr}\"], agent: false}\n" +
-                   std::string(one.lines);
+                   std::string(one.spec_lines);
     CHECK(has(refused(request), "error: launch.agent: false: "));
   }
   CHECK(has(find_key("launch.agent")->help, "must not use " + listed + "."));
@@ -225,21 +238,21 @@ TEST_CASE(
     "launch.roles are passed to the agent and checked, and launch keys that the preset ignores "
     "cause warnings") {
   const auto plan =
-      planned(launch_request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
+      planned(with_launch("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
   CHECK(value_of_option(plan.rank_options, "--roles") == "chief=1,ps=1");
-  CHECK(planned(launch_request("preset: tensorflow")).rank_options.empty());
+  CHECK(planned(with_launch("preset: tensorflow")).rank_options.empty());
   CHECK(has(
-      refused(launch_request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
+      refused(with_launch("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
       "asks for 5 ranks, but the job has 3"));
-  CHECK(has(refused(launch_request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")),
+  CHECK(has(refused(with_launch("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")),
             "no rank is a worker"));
-  CHECK(has(refused(launch_request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
+  CHECK(has(refused(with_launch("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
             "launch.roles.chief"));
-  const auto nproc_warnings = loaded(launch_request("preset: torch, nproc_per_node: 4")).warnings;
+  const auto nproc_warnings = loaded(with_launch("preset: torch, nproc_per_node: 4")).warnings;
   REQUIRE(nproc_warnings.size() == 1);
   CHECK(has(nproc_warnings[0].message, "with 'torch' every task is a rank"));
   const auto warnings =
-      loaded(launch_request("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
+      loaded(with_launch("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "the preset 'torch' gives ranks no roles"));
 }

@@ -30,7 +30,7 @@ TEST_CASE("a profile has a tool, ranks and times, and its short form is the tool
   CHECK(loaded(with_profile("perf")).spec.profile.tool == "perf");
 }
 
-TEST_CASE("a profile that cannot work is refused, and the error names the line") {
+TEST_CASE("a profile that cannot work is refused with the line of the key") {
   for (const auto& [profile, words] :
        {std::pair("{tool: gdb}", "'gdb' is not one of: nsys py-spy perf"),
         std::pair("{ranks: [0]}", "profile.ranks needs profile.tool"),
@@ -45,7 +45,8 @@ TEST_CASE("a profile that cannot work is refused, and the error names the line")
   }
 }
 
-TEST_CASE("nsys is refused together with a signal for the program, which nsys would get") {
+TEST_CASE(
+    "nsys is refused together with checkpoint.signal_before, because nsys would get the signal") {
   CHECK(has(refused(with_profile("nsys", "checkpoint: {signal_before: 10s}\n")),
             "profile.tool: nsys starts the program itself"));
   CHECK(load_spec(with_profile("perf", "checkpoint: {signal_before: 10s}\n")).has_value());

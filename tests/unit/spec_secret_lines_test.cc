@@ -13,11 +13,11 @@
 namespace dlrun {
 namespace {
 
-LoadRequest request_with(const std::string& more, std::vector<std::string> sets = {}) {
+LoadRequest request_with(const std::string& more, std::vector<std::string> set_arguments = {}) {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = "resources: {time: 1m}\nlaunch: {command: [x]}\n" + more;
-  request.set_arguments = std::move(sets);
+  request.set_arguments = std::move(set_arguments);
   request.current_dir = "/exp";
   return request;
 }
@@ -55,18 +55,18 @@ TEST_CASE("the source line of an error is hidden if it holds a secret") {
 }
 
 TEST_CASE("the argument of --set is hidden in an error if it holds a secret") {
-  for (const auto& [set, shown] :
+  for (const auto& [argument, shown] :
        {std::pair("environment.vars.HF_TOKEN=[SEKRIT-1]", "--set environment.vars.HF_TOKEN=...: "),
         std::pair("environment.secrets=SEKRIT-1", "--set environment.secrets=...: "),
         std::pair("notify.webhook=https://h/SEKRIT-1", "--set notify.webhook=...: ")}) {
-    CAPTURE(set);
-    const std::string message = refused(request_with("", {set}));
+    CAPTURE(argument);
+    const std::string message = refused(request_with("", {argument}));
     CHECK(has(message, shown));
     CHECK_FALSE(has(message, "SEKRIT"));
   }
 }
 
-TEST_CASE("a line without a secret is shown, also beside the lines of secrets") {
+TEST_CASE("a line without a secret is shown, even beside lines with secrets") {
   const std::string message = refused(request_with(
       "environment:\n  secrets:\n  - HF_TOKEN\n  modulez: [a]\nnotify:\n  on: [often]\n"
       "submit: {token_file: [a]}\n"));
@@ -75,7 +75,7 @@ TEST_CASE("a line without a secret is shown, also beside the lines of secrets") 
   CHECK(has(message, "    9 | submit: {token_file: [a]}\n"));
 }
 
-TEST_CASE("lines of secrets after a quote that is never closed are hidden") {
+TEST_CASE("lines with secrets are hidden, even after a quote that is never closed") {
   const SecretLines lines(
       "name: \"x\nenvironment:\n  secrets:\n    - SEKRIT\nname: [a\nvars:\n  HF_TOKEN:\n  SEKRIT");
   CHECK_FALSE(lines.contains(1));
@@ -83,8 +83,7 @@ TEST_CASE("lines of secrets after a quote that is never closed are hidden") {
   CHECK(lines.contains(8));
 }
 
-TEST_CASE(
-    "is_secret_key() is true for keys with secrets, and false for keys of files and other values") {
+TEST_CASE("is_secret_key() is true only for keys whose values may be secrets") {
   for (const char* key : {"environment.vars.HF_TOKEN", "environment.secrets[0]", "notify.webhook",
                           "notify.webhook.url", "environment.secrt", "WANDB_API_KEY"}) {
     CAPTURE(key);
@@ -114,7 +113,7 @@ TEST_CASE(
   CHECK_FALSE(has(message, "SEKRIT"));
 }
 
-TEST_CASE("an address in the place of the map notify.webhook causes one error") {
+TEST_CASE("an address instead of the map notify.webhook causes one error") {
   const auto result =
       load_spec(request_with("notify:\n  on: [failed]\n  webhook: https://h/SEKRIT-1\n"));
   REQUIRE_FALSE(result.has_value());
@@ -123,8 +122,7 @@ TEST_CASE("an address in the place of the map notify.webhook causes one error") 
   CHECK(has(result.error()[0].message, "write `webhook: {secret: NAME}`"));
 }
 
-TEST_CASE(
-    "a variable that is named like a secret causes a warning, unless its value is no secret") {
+TEST_CASE("a variable with the name of a secret causes a warning, unless its value is no secret") {
   const auto warnings_of = [](const std::string& vars) {
     return format_diagnostics(
         loaded(request_with("environment:\n  vars: {" + vars + "}\n")).warnings);

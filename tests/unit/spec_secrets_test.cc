@@ -1,4 +1,4 @@
-// Tests environment.secrets, a key that holds names and files, never values.
+// Tests environment.secrets, which has the names and files of secrets, never their values.
 
 #include <doctest/doctest.h>
 
@@ -13,19 +13,21 @@
 namespace dlrun {
 namespace {
 
-LoadRequest secrets_request(std::string_view secrets, std::vector<std::string> sets = {}) {
+LoadRequest secrets_request(std::string_view secrets, std::vector<std::string> set_arguments = {}) {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment:\n  secrets: " +
                  std::string(secrets) + "\n";
-  request.set_arguments = std::move(sets);
+  request.set_arguments = std::move(set_arguments);
   request.current_dir = "/exp";
   request.env.set("HOME", "/home/u");
   request.env.set("TOKEN", "canary-value");
   return request;
 }
 
-TEST_CASE("secrets are names, or names with a file, and the script has only the names") {
+TEST_CASE(
+    "an item of environment.secrets is a name, or a name with a file, and the script has only the "
+    "name") {
   const auto loaded = load_spec(secrets_request("[TOKEN, {name: OTHER, file: ~/.other}]"));
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->spec.environment.secrets.size() == 2);
@@ -57,7 +59,7 @@ TEST_CASE(
             "expected a list of variables' names, not a single value"));
 }
 
-TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of a secret") {
+TEST_CASE("a refused name of a secret is shown, unless it may be the value of a secret") {
   for (const auto& [list, name] :
        {std::pair("[HF-TOKEN]", "HF-TOKEN"), std::pair("[$HF_TOKEN]", "$HF_TOKEN"),
         std::pair("[OTHER_KEY, 'HF TOKEN']", "HF TOKEN"), std::pair("[MY.API.KEY]", "MY.API.KEY"),
@@ -100,8 +102,8 @@ TEST_CASE(
   CHECK(has(refused(secrets_request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
             "--set launch.command="));
   CHECK(has(errors, "let the program read $TOKEN"));
-  // The message does not say "let the program read $HOOK": the program does not get the secret of a
-  // webhook.
+  // The program does not get the secret of a webhook, so the message does not say "let the program
+  // read $HOOK".
   CHECK(has(refused(secrets_request(
                 "[TOKEN]", {"notify.webhook.secret=HOOK", "launch.command=[a, \"${HOOK}\"]"})),
             "HOOK is a secret: its value must not reach the script; remove ${HOOK} here"));

@@ -1,4 +1,4 @@
-// Tests sites: the shipped files and the user's, how the site of a job is chosen, and the defaults
+// Tests sites: the built-in files and the user's, how the site of a job is chosen, and the defaults
 // and limits of a site.
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Sites {
   void write(const std::string& name, std::string_view text) {
     REQUIRE(write_file_atomic(directory_.path() / "sites" / (name + ".yaml"), text).has_value());
   }
-  [[nodiscard]] std::vector<fs::path> dirs() const { return {directory_.path()}; }
+  [[nodiscard]] std::vector<fs::path> config_dirs() const { return {directory_.path()}; }
   [[nodiscard]] std::string path(const std::string& name) const {
     return (directory_.path() / "sites" / (name + ".yaml")).string();
   }
@@ -41,7 +41,7 @@ LoadRequest site_request(std::string_view resources, const Sites& sites,
   request.text = "resources: {time: 1m, " + std::string(resources) + "}\nlaunch: {command: [x]}\n" +
                  std::string(more);
   request.current_dir = "/exp";
-  request.config_dirs = sites.dirs();
+  request.config_dirs = sites.config_dirs();
   request.env.set("HOME", "/home/u");
   return request;
 }
@@ -51,7 +51,7 @@ std::string warnings(const LoadRequest& request) {
 }
 
 TEST_CASE(
-    "every shipped site is valid, has a help text and a line in docs/sites.md, and matches a "
+    "every built-in site is valid, has a help text and a line in docs/sites.md, and matches a "
     "cluster of its name") {
   const auto names = site_names({});
   CHECK(names.size() > 20);
@@ -65,8 +65,8 @@ TEST_CASE(
     CHECK_FALSE(site->profile.help.empty());
     if (name == "generic") continue;
     CHECK_MESSAGE(!site->profile.cluster_patterns.empty(),
-                  "add `clusters`: docs/sites.md says what to write if the cluster's pages name no "
-                  "ClusterName");
+                  "add `clusters`: docs/sites.md says what to write if the cluster's pages do not "
+                  "give its ClusterName");
     std::vector<Diagnostic> problems;
     CHECK(site_name_of_cluster(name, {}, problems) == name);
     CHECK(problems.empty());
@@ -126,7 +126,7 @@ TEST_CASE("a job that does not fit its site's default partition causes a warning
   CHECK(warnings(site_request("nodes: 4", sites, "site: fritz\n")) == "");
 }
 
-TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD") {
+TEST_CASE("the sites lumi and alex have the GPU counts and GPU types of Slurm on these clusters") {
   Sites sites;
   const auto lumi = find_site("lumi", {})->profile;
   CHECK(lumi.max_gpus_per_node == 8);
@@ -142,14 +142,14 @@ TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD
 }
 
 TEST_CASE(
-    "a name, list or expression in `clusters` matches only a cluster's whole name, and ignores "
+    "a name, list or regular expression in `clusters` matches only whole cluster names, in any "
     "case") {
   Sites sites;
   sites.write("one", "clusters: alpine\n");
   sites.write("two", "clusters: [birch, 'cedar[0-9]+']\n");
   std::vector<Diagnostic> problems;
   const auto match = [&](std::string_view name) {
-    return site_name_of_cluster(name, sites.dirs(), problems).value_or("-");
+    return site_name_of_cluster(name, sites.config_dirs(), problems).value_or("-");
   };
   CHECK(match("alpine") == "one");
   CHECK(match("ALPINE") == "one");
@@ -163,15 +163,17 @@ TEST_CASE(
   CHECK(problems.empty());
 }
 
-TEST_CASE("a user's site file replaces the built-in one of the same name, and is matched first") {
+TEST_CASE(
+    "a user's site file replaces the built-in file of its name, and user's files are matched "
+    "first") {
   Sites sites;
   sites.write("juwels", "help: mine\nclusters: juwels\nmax_gpus_per_node: 2\n");
-  CHECK(find_site("juwels", sites.dirs())->profile.help == "mine");
+  CHECK(find_site("juwels", sites.config_dirs())->profile.help == "mine");
   std::vector<Diagnostic> problems;
   // The user's file replaces the built-in file completely, including its cluster names.
-  CHECK_FALSE(site_name_of_cluster("juwelsbooster", sites.dirs(), problems).has_value());
+  CHECK_FALSE(site_name_of_cluster("juwelsbooster", sites.config_dirs(), problems).has_value());
   sites.write("zz", "clusters: testbed\n");
-  CHECK(site_name_of_cluster("testbed", sites.dirs(), problems) == "zz");
+  CHECK(site_name_of_cluster("testbed", sites.config_dirs(), problems) == "zz");
   CHECK(has(refused(site_request("gpus_per_node: 4", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 4, but site 'juwels' has at most 2 "
             "GPUs per node"));
@@ -216,8 +218,8 @@ TEST_CASE("errors in a site file are reported with line, column and a caret") {
       file +
           ":8:24: error: unknown key 'cpus_per_tsk' in resources; did you mean 'cpus_per_task'?"));
   CHECK(has(all, file + ":9:1: error: unknown key 'zzz'"));
-  // Loading the site without a job finds these problems, too.
-  const auto site = find_site("x", sites.dirs());
+  // find_site(), which needs no job, also finds these problems.
+  const auto site = find_site("x", sites.config_dirs());
   REQUIRE(site.has_value());
   CHECK(has(format_diagnostics(site->problems), "cpus_per_tsk"));
 }
@@ -232,8 +234,8 @@ TEST_CASE("a refused number in a site file counts as unknown") {
 }
 
 TEST_CASE(
-    "a user's site file that cannot be read is skipped with a warning, and a file with a wrong key "
-    "is not skipped") {
+    "a user's site file that is not YAML is skipped with a warning, and a file with a wrong key is "
+    "not skipped") {
   Sites sites;
   auto request = site_request("", sites);
   request.cluster_name = "testbed";
@@ -243,16 +245,16 @@ TEST_CASE(
     CHECK(spec.site.name == "testbed");
     return format_diagnostics(spec.warnings);
   };
-  const auto unreadable = warnings_with("clusters: [unclosed\n");
-  CHECK(has(unreadable, "sites/a.yaml"));
-  CHECK(has(unreadable, "the site is skipped"));
-  // A file of another cluster is read and compared, so it is not skipped.
-  const auto readable = warnings_with("clusters: [elsewhere]\nzzz: 1\n");
-  CHECK(has(readable, "unknown key 'zzz'"));
-  CHECK_FALSE(has(readable, "skipped"));
+  const auto not_yaml = warnings_with("clusters: [unclosed\n");
+  CHECK(has(not_yaml, "sites/a.yaml"));
+  CHECK(has(not_yaml, "the site is skipped"));
+  // This file has valid `clusters`, so dlrun can tell that it is for another cluster.
+  const auto with_wrong_key = warnings_with("clusters: [elsewhere]\nzzz: 1\n");
+  CHECK(has(with_wrong_key, "unknown key 'zzz'"));
+  CHECK_FALSE(has(with_wrong_key, "skipped"));
   CHECK_FALSE(has(warnings_with("zzz: 1\n"), "skipped"));
-  // A file whose `clusters` has no valid name cannot be compared with the cluster, so it is
-  // skipped. A file without `clusters`, as above, is not.
+  // If `clusters` is invalid, dlrun cannot tell which cluster the file is for, and skips it. A file
+  // without `clusters`, as above, is for no cluster, and is not skipped.
   CHECK(has(warnings_with("clusters: '['\n"), "an expression for one: "));
   CHECK(has(warnings_with("clusters: '['\n"), "; the site is skipped"));
 }
@@ -288,8 +290,8 @@ TEST_CASE("the error for an unknown site suggests the nearest name, or lists all
 }
 
 TEST_CASE(
-    "a site's defaults apply to unset keys, a partition's override them, and a value's origin "
-    "names the site") {
+    "unset keys get the partition's default, or else the site's, and the origin of the value shows "
+    "the site") {
   Sites sites;
   sites.write("x",
               "default_partition: slow\n"
@@ -314,7 +316,8 @@ TEST_CASE(
         1);
 }
 
-TEST_CASE("the partition may come from the site's defaults, and its own defaults apply, too") {
+TEST_CASE(
+    "the defaults of a partition apply even if the partition comes from the site's defaults") {
   Sites sites;
   sites.write("x",
               "partitions: {fast: {defaults: {resources: {cpus_per_task: 8}}}}\n"
@@ -324,7 +327,7 @@ TEST_CASE("the partition may come from the site's defaults, and its own defaults
   CHECK(spec.resources.cpus_per_task == 8);
 }
 
-TEST_CASE("a site's default is dropped if the spec sets another key that takes its place") {
+TEST_CASE("a site's default is dropped if the spec sets a key that replaces the default's key") {
   Sites sites;
   sites.write("x",
               "defaults: {resources: {gpus_per_node: 2, mem: 8G, cpus_per_task: 4}, environment: "
@@ -366,8 +369,8 @@ TEST_CASE("a site file may use variables that are not set, and a malformed varia
 }
 
 TEST_CASE(
-    "a request for more GPUs per node than the site's nodes have is an error, whichever key makes "
-    "it") {
+    "a request for more GPUs per node than a node of the site has is refused, whichever key "
+    "requests them") {
   Sites sites;
   CHECK(has(refused(site_request("gpus_per_node: 16", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 16, but site 'juwels' has at most 4 "
@@ -380,7 +383,7 @@ TEST_CASE(
             "site 'emmy' has at most 0 GPUs per node"));
 }
 
-TEST_CASE("a request above a partition's limit causes a warning that names the limit") {
+TEST_CASE("a request above a partition's limit causes a warning with the limit") {
   Sites sites;
   const auto warnings_of = [&](std::string_view resources) {
     auto request = site_request(resources, sites, "site: juwels\n");

@@ -1,3 +1,6 @@
+// Tests `sweep` in a spec. A sweep varies keys of the spec, and parameters of the user's program
+// ("program parameters"). The value of a program parameter replaces {NAME} in the command.
+
 #include <set>
 
 #include "launcher/spec/sweep_points.h"
@@ -7,26 +10,27 @@
 namespace dlrun {
 namespace {
 
-LoadRequest sweep_request(std::string_view text, std::vector<std::string> sets = {}) {
+LoadRequest sweep_request(std::string_view text, std::vector<std::string> set_arguments = {}) {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = std::string(text);
   request.current_dir = "/exp";
-  request.set_arguments = std::move(sets);
+  request.set_arguments = std::move(set_arguments);
   request.env.set("BIG", "256");
   return request;
 }
 
-std::vector<std::string> point_texts(std::string_view text, std::vector<std::string> sets = {}) {
+std::vector<std::string> point_texts(std::string_view text,
+                                     std::vector<std::string> set_arguments = {}) {
   std::vector<std::string> descriptions;
   for (const SweepPoint& point :
-       sweep_points(loaded(sweep_request(text, std::move(sets))).spec.sweep))
+       sweep_points(loaded(sweep_request(text, std::move(set_arguments))).spec.sweep))
     descriptions.push_back(describe(point));
   return descriptions;
 }
 
-std::string errors_of(std::string_view text, std::vector<std::string> sets = {}) {
-  return refused(sweep_request(text, std::move(sets)));
+std::string errors_of(std::string_view text, std::vector<std::string> set_arguments = {}) {
+  return refused(sweep_request(text, std::move(set_arguments)));
 }
 
 TEST_CASE("a grid has every combination of values, and the last key changes fastest") {
@@ -45,8 +49,8 @@ TEST_CASE("listed points are used in their order, and may set different keys") {
 }
 
 TEST_CASE(
-    "swept values may be lists, paths, variables and map entries, and are resolved like values "
-    "that the spec sets without a sweep") {
+    "swept values may be lists, paths, variables and map entries, and are resolved like other "
+    "values of a spec") {
   CHECK(point_texts("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
         std::vector<std::string>{R"(train.hidden=["64"])", R"(train.hidden=["128", "64"])"});
   CHECK(
@@ -183,29 +187,27 @@ TEST_CASE("ranges and numbers of points are checked") {
             "points, and a sweep has at most 10000"));
 }
 
-const std::string kProgram = "launch: {command: [a, \"{lr}\"]}\n";
+const std::string kLaunchWithLr = "launch: {command: [a, \"{lr}\"]}\n";
 
 TEST_CASE(
-    "a sweep's own parameters have lists and ranges, and a range of whole numbers gives whole "
+    "a sweep's program parameters have lists and ranges, and a range of whole numbers gives whole "
     "numbers") {
-  CHECK(point_texts(kProgram +
+  CHECK(point_texts(kLaunchWithLr +
                     "sweep: {parameters: {lr: [0.1, 2e-3, \"x y\", true, -1, \"${BIG}\"]}}") ==
         std::vector<std::string>{"lr=0.1", "lr=2e-3", "lr=\"x y\"", "lr=true", "lr=-1", "lr=256"});
   for (const auto& point :
-       point_texts(kProgram + "sweep: {random: 40, parameters: {lr: {min: 2, max: 99}}}"))
+       point_texts(kLaunchWithLr + "sweep: {random: 40, parameters: {lr: {min: 2, max: 99}}}"))
     CHECK_FALSE(has(point, "."));
 }
 
 TEST_CASE("a range from 0.0 to 1.0 is still a range of fractions in the resolved spec") {
   const LoadedSpec spec = loaded(
-      sweep_request(kProgram + "sweep: {random: 2, parameters: {lr: {min: 0.0, max: 1.0}}}"));
+      sweep_request(kLaunchWithLr + "sweep: {random: 2, parameters: {lr: {min: 0.0, max: 1.0}}}"));
   CHECK(has(resolved_yaml(spec), "{min: 0.0, max: 1.0, log: false}"));
   CHECK(sweep_points(loaded(sweep_request(resolved_yaml(spec))).spec.sweep).size() == 2);
 }
 
-TEST_CASE(
-    "misspelled, missing and unused parameters of a sweep are refused, and the error names the "
-    "line") {
+TEST_CASE("misspelt, missing and unused parameters of a sweep are refused with their lines") {
   const std::string text = errors_of(
       "launch:\n  command: [a, \"{lr}\", \"{dpth}\", \"{other}\", \"{lr\", \"}\"]\n"
       "environment:\n  vars:\n    A: \"{wd}\"\n"
@@ -233,15 +235,15 @@ TEST_CASE(
 
 TEST_CASE("sweep.ask excludes random and seed, and needs parameters") {
   const std::string parameters = "parameters: {lr: {min: 1, max: 2}}";
-  CHECK(point_texts(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], max_points: 9}") ==
-        std::vector<std::string>{"lr=1"});
-  const std::string text =
-      errors_of(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], random: 3, seed: 1}");
+  CHECK(point_texts(kLaunchWithLr + "sweep: {" + parameters +
+                    ", ask: [python, s.py], max_points: 9}") == std::vector<std::string>{"lr=1"});
+  const std::string text = errors_of(kLaunchWithLr + "sweep: {" + parameters +
+                                     ", ask: [python, s.py], random: 3, seed: 1}");
   CHECK(has(text, "sweep.ask and sweep.random exclude each other"));
   CHECK(has(text, "sweep.ask and sweep.seed exclude each other"));
-  CHECK(
-      has(errors_of(kProgram + "sweep: {parameters: {lr: [1]}, ask_timeout: 5s, max_points: 2}"),
-          "sweep.max_points: sweep.ask is missing; set it to the program that chooses the points"));
+  CHECK(has(
+      errors_of(kLaunchWithLr + "sweep: {parameters: {lr: [1]}, ask_timeout: 5s, max_points: 2}"),
+      "sweep.max_points: sweep.ask is missing; set it to the program that chooses the points"));
   CHECK(has(errors_of("launch: {command: [a]}\nsweep: {ask: [python, s.py]}"),
             "sweep.ask: sweep.parameters is missing"));
 }
@@ -266,11 +268,9 @@ TEST_CASE(
   CHECK(has(errors_of_train_lr, "sweep over 'lr' and write {lr} in launch.command"));
 }
 
-TEST_CASE(
-    "wrong values and ranges of a sweep's own parameters are refused, and the error names the "
-    "line") {
+TEST_CASE("wrong values and ranges of a sweep's program parameters are refused with their lines") {
   const std::string text =
-      errors_of(kProgram +
+      errors_of(kLaunchWithLr +
                 "sweep:\n  parameters:\n    lr: [[1], null, {a: 1}]\n    b: {min: x, max: 2}\n    "
                 "train: [1]\n"
                 "    my-name: [1]\n    c: {min: 0, max: 1, log: true}\n    d: 4\n    e: [1, 1]\n");
@@ -318,7 +318,9 @@ TEST_CASE("a sweep's value takes precedence over --set, and a resolved sweep has
   CHECK(second.spec.train.data_path == "/exp/d");
 }
 
-TEST_CASE("the error for --set below a key that is set as a whole shows the right form") {
+TEST_CASE(
+    "--set cannot set a part of sweep.parameters or of a single value, and the error says what to "
+    "set instead") {
   CHECK(has(errors_of("", {"sweep.parameters.lr=[0.1]"}),
             "sweep.parameters is set as a whole: --set 'sweep.parameters={KEY: [VALUE, ...], "
             "...}'"));
@@ -328,3 +330,10 @@ TEST_CASE("the error for --set below a key that is set as a whole shows the righ
 
 }  // namespace
 }  // namespace dlrun
+
+TEST_CASE("the error for an unknown key of sweep says where parameters belong") {
+  CHECK(has(refused(spec_request("resources: {time: 1m}\nlaunch: {command: [x, \"{lr}\"]}\n"
+                                 "sweep: {lr: [0.1, 0.2]}\n")),
+            "unknown key 'lr' in sweep; if it is a parameter to vary, write it below "
+            "sweep.parameters"));
+}

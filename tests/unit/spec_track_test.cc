@@ -36,7 +36,7 @@ std::string lead_options_of(const LaunchPlan& plan) {
 }
 
 TEST_CASE(
-    "lead gets --tensorboard, or the MLflow server, its experiment and the name of the token's "
+    "lead gets --tensorboard, or the MLflow server, the experiment and the name of the token's "
     "variable") {
   CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: true}"))) == "--tensorboard ;");
   CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: false}"))).empty());
@@ -48,8 +48,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "parameters.json has every value that was set except those of notify and track, and is made "
-    "only for an MLflow server") {
+    "parameters.json is made only for an MLflow server, and has all set values except those of "
+    "notify and track") {
   CHECK(parameters_json(loaded(with_track("{tensorboard: true}"))).empty());
   const auto parameters =
       parse_json(parameters_json(loaded(with_track("{mlflow: {url: 'https://h'}}"))));
@@ -58,7 +58,8 @@ TEST_CASE(
   CHECK_FALSE(parameters.contains("track.mlflow.url"));
 }
 
-TEST_CASE("wandb's run has one id for all attempts, and the user's own variables stay") {
+TEST_CASE(
+    "all attempts have the same wandb run id, and variables that the user sets are not replaced") {
   const auto plan = tracked_plan(with_track("{wandb: {project: '{p}', entity: e, mode: offline}}"));
   const auto script = render_script(plan).value();
   CHECK(has(script, "WANDB_RUN_ID={run_id}"));
@@ -67,7 +68,7 @@ TEST_CASE("wandb's run has one id for all attempts, and the user's own variables
   CHECK(has(script, "WANDB_PROJECT={{p}}"));  // doubled, so that the agent keeps {p}
   CHECK(has(script, "WANDB_ENTITY=e"));
   CHECK(has(script, "WANDB_MODE=offline"));
-  // An interactive session has these variables, too: as a shell, with a command, and in a
+  // An interactive session also has these variables. It runs a shell, a command, or a command in a
   // container.
   CHECK(has(render_interactive(plan, {}, "s").script, "export WANDB_PROJECT='{p}'\n"));
   CHECK(has(render_interactive(plan, {"x"}, "s").script, "env 'WANDB_PROJECT={p}'"));
@@ -75,14 +76,15 @@ TEST_CASE("wandb's run has one id for all attempts, and the user's own variables
       with_track("{wandb: {project: p}}",
                  "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh}\n"));
   CHECK(has(render_interactive(contained, {"x"}, "s").script, " env WANDB_PROJECT=p x"));
-  const auto own = render_script(tracked_plan(with_track("{wandb: {project: p}}",
-                                                         "launch: {command: [x]}\nenvironment: "
-                                                         "{vars: {WANDB_RUN_ID: mine}}\n")));
-  CHECK_FALSE(has(own.value(), "WANDB_RUN_ID={run_id}"));
-  CHECK(has(own.value(), "WANDB_RUN_ID=mine"));
+  const auto with_users_id =
+      render_script(tracked_plan(with_track("{wandb: {project: p}}",
+                                            "launch: {command: [x]}\nenvironment: "
+                                            "{vars: {WANDB_RUN_ID: mine}}\n")));
+  CHECK_FALSE(has(with_users_id.value(), "WANDB_RUN_ID={run_id}"));
+  CHECK(has(with_users_id.value(), "WANDB_RUN_ID=mine"));
 }
 
-TEST_CASE("a value of `track` that cannot work is refused, and the error names the line") {
+TEST_CASE("a value of `track` that cannot work is refused with the line of the key") {
   for (const auto& [track, words] :
        {std::pair("{mlflow: {url: 'mlflow.example.org'}}", "does not start with https://"),
         std::pair("{mlflow: {url: 'https://me:token@h'}}", "has a user name"),

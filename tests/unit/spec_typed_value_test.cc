@@ -27,7 +27,7 @@ TEST_CASE(
   CHECK(typed("resources.mem", "64") == "\"64\"");
 }
 
-TEST_CASE("the value of a sweep's own parameter has the type that its text has in YAML") {
+TEST_CASE("the value of a sweep's program parameter has the type that its text has in YAML") {
   CHECK(typed("lr", "1e-3") == "0.001");
   CHECK(typed("depth", "4") == "4");
   CHECK(typed("is_wide", "true") == "true");

@@ -63,26 +63,26 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the error for a time, age or size with a long unit suggests the short one") {
-  const auto ending = [](const auto& parsed) {
+TEST_CASE("the error for a time, age or size with a long unit suggests the short unit") {
+  const auto suggestion = [](const auto& parsed) {
     const std::string message = parsed.error().message;
     const auto at = message.find("; did you mean");
     return at == std::string::npos ? std::string() : message.substr(at);
   };
-  CHECK(ending(parse_time_limit("5mins")) == "; did you mean '5m'?");
-  CHECK(ending(parse_time_limit("5 min")) == "; did you mean '5m'?");
-  CHECK(ending(parse_duration("1 hour 30 Minutes")) == "; did you mean '1h30m'?");
-  CHECK(ending(parse_age("30 days")) == "; did you mean '30d'?");
-  CHECK(ending(parse_age("2weeks")) == "; did you mean '2w'?");
-  CHECK(ending(check_memory("4GBs")) == "; did you mean '4G'?");
-  CHECK(ending(check_memory("64 GiB")) == "; did you mean '64G'?");
+  CHECK(suggestion(parse_time_limit("5mins")) == "; did you mean '5m'?");
+  CHECK(suggestion(parse_time_limit("5 min")) == "; did you mean '5m'?");
+  CHECK(suggestion(parse_duration("1 hour 30 Minutes")) == "; did you mean '1h30m'?");
+  CHECK(suggestion(parse_age("30 days")) == "; did you mean '30d'?");
+  CHECK(suggestion(parse_age("2weeks")) == "; did you mean '2w'?");
+  CHECK(suggestion(check_memory("4GBs")) == "; did you mean '4G'?");
+  CHECK(suggestion(check_memory("64 GiB")) == "; did you mean '64G'?");
   for (const char* text : {"500ms", "30m1h", "2 weeks", "1.5 h", "min", "5 min x", "", " "}) {
     INFO(text);
-    CHECK(ending(parse_time_limit(text)).empty());
+    CHECK(suggestion(parse_time_limit(text)).empty());
   }
-  CHECK(ending(parse_age("6M")).empty());  // perhaps months
-  CHECK(ending(parse_age("1m 1h")).empty());
-  CHECK(ending(check_memory("4G 2M")).empty());
+  CHECK(suggestion(parse_age("6M")).empty());  // perhaps months
+  CHECK(suggestion(parse_age("1m 1h")).empty());
+  CHECK(suggestion(check_memory("4G 2M")).empty());
 }
 
 TEST_CASE("memory sizes have Slurm's units") {
@@ -107,7 +107,7 @@ TEST_CASE("a node count is a number or an ascending range") {
   }
 }
 
-TEST_CASE("gpus_in_gres() counts no resources except GPUs") {
+TEST_CASE("gpus_in_gres() counts only GPUs") {
   CHECK(gpus_in_gres("gpu:4") == 4);
   CHECK(gpus_in_gres("gpu") == 1);
   CHECK(gpus_in_gres("gpu:a100:4,shard:8") == 4);

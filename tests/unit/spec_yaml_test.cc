@@ -21,7 +21,7 @@ YamlDocument parsed(std::string_view text) {
   return std::move(*document);
 }
 
-/// Returns the error; empty if the text is accepted.
+/// Returns the message of the error; empty if the text is accepted.
 std::string refusal(std::string_view text, const YamlLimits& limits = {}) {
   const auto document = parse_yaml(text, limits);
   return document ? "" : document.error().message;
@@ -113,7 +113,7 @@ TEST_CASE("a null in quotes or with the tag !!str is text") {
 }
 
 TEST_CASE(
-    "text from quoted_yaml() or yaml_text() is read back unchanged, also with line breaks that "
+    "text from quoted_yaml() or yaml_text() is read back unchanged, even with line breaks that "
     "only YAML has") {
   for (const char* text :
        {"a \xC2\x85 b", "\xE2\x80\xA8 a", "a \xE2\x80\xA9", "\xE2\x80\xA8\xE2\x80\xA8",
@@ -184,7 +184,7 @@ using Nodes = std::vector<std::string>;
 TEST_CASE("columns count characters, not bytes") {
   CHECK(described("\u00e9\u00fc: {\U0001F600: x}\n") ==
         Nodes{"1:1 scalar \u00e9\u00fc", "1:5 map ", "1:6 scalar \U0001F600", "1:9 scalar x"});
-  // YamlSource counts UTF-8 continuation bytes piece by piece. This line is longer than a piece.
+  // The reader counts multi-byte characters in blocks of 256 bytes. This line exceeds a block.
   const std::string dots(300, '.');
   CHECK(described("[\"\u00e9" + dots + "\u00e9\", x]")[1] == "1:308 scalar x");
 }
@@ -208,8 +208,8 @@ TEST_CASE("an explicit null is distinguished from a missing value before a key n
 }
 
 TEST_CASE(
-    "a tag or an anchor before a key belongs to the key, and `!!str` at the end of a file gives an "
-    "empty text") {
+    "a tag before a key belongs to the key, not to a missing value before it, and `!!str` alone is "
+    "an empty text") {
   CHECK(described("!!str a: 1\nb:\n  null\n") ==
         Nodes{"1:1 scalar a", "1:10 scalar 1", "2:1 scalar b", "3:3 null null"});
   CHECK(described("a:\n!!str b: c\n")[1] == "1:3 null ");
@@ -233,14 +233,14 @@ TEST_CASE("the line breaks at the end of a quoted text are kept, except the firs
   CHECK(value_of("a: \"x\n\"") == "x ");
 }
 
-TEST_CASE("a block at the end of a file without a line break keeps its text unchanged") {
+TEST_CASE("a block at the end of a file does not get a line break that the file does not have") {
   CHECK(value_of("a: |\n  x\n  ") == "x\n");
   CHECK(value_of("a: >\n  x\n  ") == "x\n");
   CHECK(value_of("a: |\n  x") == "x");
   CHECK(value_of("a: |\n  x\n    \n    ") == "x\n  \n  ");
 }
 
-TEST_CASE("a '?' inside a text is text, also in brackets") {
+TEST_CASE("a '?' inside a text is text, even in brackets") {
   CHECK(described("[http://h/?q=1, a ? b, 'c?', really?]") ==
         Nodes{"1:2 scalar http://h/?q=1", "1:17 scalar a ? b", "1:24 scalar c?",
               "1:30 scalar really?"});
@@ -256,7 +256,7 @@ TEST_CASE("lines end with \\n, \\r\\n, \\r or U+0085") {
   }
 }
 
-TEST_CASE("the error for a key that is indented too far names the line of the key before it") {
+TEST_CASE("the error for a key that is indented too far has the line of the key before it") {
   const char* further = "this line is indented further than line 2; the keys of a map start in";
   check_refused({
       {"r:\n  a: 2\n   b: 5m\n", 3, 4, further},
@@ -267,7 +267,7 @@ TEST_CASE("the error for a key that is indented too far names the line of the ke
   });
 }
 
-TEST_CASE("the error for a missing space after a key names the key and its line") {
+TEST_CASE("the error for a missing space after a key has the key and its line") {
   const char* missing = "a space is missing after 'name:'";
   check_refused({
       {"name:k\nr:\n  a: 1\n", 1, 6, missing},
@@ -284,7 +284,7 @@ TEST_CASE("the error for a missing space after a key names the key and its line"
 }
 
 TEST_CASE(
-    "text that yaml-cpp accepts although it is not YAML is refused, and the error names the line") {
+    "text that yaml-cpp accepts although it is not YAML is refused with its line and column") {
   check_refused({
       {"[a,,b]", 1, 4, "expected a value before ','"},
       {"{a: 1,,b: 2}", 1, 7, "expected a value before ','"},

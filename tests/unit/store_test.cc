@@ -26,25 +26,25 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// An agent that is a thread of this test, and the store that asks it. The agent answers each
-/// request line with the result of `script`. It closes the connection if the result is empty,
-/// unless the request was a progress report.
-class ScriptedAgent {
+/// An agent, simulated by a thread, and a store that is connected to it. The agent answers each
+/// request with the result of `reply_to`. An empty result closes the connection, unless the request
+/// is a progress report, which needs no reply.
+class SimulatedAgent {
  public:
-  using Script = std::function<std::string(const nlohmann::json& request)>;
+  using ReplyFunction = std::function<std::string(const nlohmann::json& request)>;
 
-  explicit ScriptedAgent(Script script) {
+  explicit SimulatedAgent(ReplyFunction reply_to) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     agent_end_.reset(ends[1]);
     auto opened = AgentStore::open(UniqueFd(ends[0]));
     REQUIRE(opened);
     store = std::move(*opened);
-    thread_ = std::thread([this, script = std::move(script)] { serve(script); });
+    thread_ = std::thread([this, reply_to = std::move(reply_to)] { serve(reply_to); });
   }
-  ~ScriptedAgent() { finish(); }
-  ScriptedAgent(const ScriptedAgent&) = delete;
-  ScriptedAgent& operator=(const ScriptedAgent&) = delete;
+  ~SimulatedAgent() { finish(); }
+  SimulatedAgent(const SimulatedAgent&) = delete;
+  SimulatedAgent& operator=(const SimulatedAgent&) = delete;
 
   /// Closes the store, and waits until the agent has read everything that the store sent.
   /// Afterwards `requests` holds these requests.
@@ -57,7 +57,7 @@ class ScriptedAgent {
   std::vector<nlohmann::json> requests;
 
  private:
-  void serve(const Script& script) {
+  void serve(const ReplyFunction& reply_to) {
     std::string buffer;
     char chunk[4096];
     while (true) {
@@ -67,7 +67,7 @@ class ScriptedAgent {
       for (auto end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n')) {
         requests.push_back(nlohmann::json::parse(buffer.substr(0, end)));
         buffer.erase(0, end + 1);
-        const std::string reply = script(requests.back());
+        const std::string reply = reply_to(requests.back());
         if (!reply.empty()) {
           (void)write_all(agent_end_.get(), reply);
         } else if (requests.back()["op"] != "progress") {
@@ -129,14 +129,14 @@ void check_put_wakes_get(Store& waiting_store, Store& putting_store) {
 }  // namespace
 
 TEST_CASE(
-    "agent store: report_progress() times out if the agent reads nothing, and put() then fails, "
-    "too") {
+    "agent store: if the agent reads nothing, report_progress() times out and a later put() "
+    "fails") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const UniqueFd agent_end(ends[1]);
   auto store = AgentStore::open(UniqueFd(ends[0]), milliseconds(100));
   REQUIRE(store);
-  // The buffers of the socket hold the first reports.
+  // The first reports fit into the buffers of the socket.
   const std::string object = R"({"note": ")" + std::string(1U << 16U, 'x') + "\"}";
   Result<> reported;
   for (int i = 0; i < 100 && reported; ++i) reported = (*store)->report_progress(object);
@@ -147,14 +147,16 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "memory store: a key keeps its first value, bytes arrive unchanged, and a wait ends in time") {
+    "memory store: a key keeps its first value, bytes arrive unchanged, and get() of a missing key "
+    "times out") {
   MemoryStore store;
   check_is_a_store(store);
   check_put_wakes_get(store, store);
 }
 
 TEST_CASE(
-    "file store: a key keeps its first value, bytes arrive unchanged, and a wait ends in time") {
+    "file store: a key keeps its first value, bytes arrive unchanged, and get() of a missing key "
+    "times out") {
   const TemporaryDirectory folder;
   auto store = FileStore::open(folder.path() / "store");
   REQUIRE(store);
@@ -195,7 +197,7 @@ TEST_CASE(
 }
 
 TEST_CASE("agent store: requests and replies follow the protocol of ENVIRONMENT.md") {
-  ScriptedAgent agent([](const nlohmann::json& request) -> std::string {
+  SimulatedAgent agent([](const nlohmann::json& request) -> std::string {
     if (request["op"] == "put") return "{\"ok\":true}\n";
     if (request["op"] == "get") return "{\"ok\":true,\"value\":\"61000aff\"}\n";
     return "";
@@ -213,7 +215,7 @@ TEST_CASE("agent store: requests and replies follow the protocol of ENVIRONMENT.
 }
 
 TEST_CASE("agent store: the errors for a refusal and a timeout quote the agent") {
-  ScriptedAgent agent([](const nlohmann::json& request) -> std::string {
+  SimulatedAgent agent([](const nlohmann::json& request) -> std::string {
     return request["op"] == "put" ? "{\"ok\":false,\"error\":\"it holds another value\"}\n"
                                   : "{\"ok\":false,\"error\":\"no rank has put it in 5 ms\"}\n";
   });
@@ -227,12 +229,12 @@ TEST_CASE("agent store: the errors for a refusal and a timeout quote the agent")
   CHECK(got.error().message == "store: get 'k': no rank has put it in 5 ms");
 }
 
-TEST_CASE("agent store: the error of a refused request has the code that the reply names") {
+TEST_CASE("agent store: the error of a refused request has the code that is in the reply") {
   for (const auto& [word, code] :
        {std::pair("timeout", Errc::kTimeout), std::pair("invalid", Errc::kInvalid),
         std::pair("refused", Errc::kRefused)}) {
     CAPTURE(word);
-    ScriptedAgent agent([word = word](const nlohmann::json&) {
+    SimulatedAgent agent([word = word](const nlohmann::json&) {
       return fmt::format("{{\"ok\":false,\"error\":\"why\",\"code\":\"{}\"}}\n", word);
     });
     const auto got = agent.store->get("k", milliseconds(5));
@@ -244,7 +246,7 @@ TEST_CASE("agent store: the error of a refused request has the code that the rep
 }
 
 TEST_CASE("agent store: a closed connection is an error, and causes neither a wait nor a SIGPIPE") {
-  ScriptedAgent agent([](const nlohmann::json&) { return std::string(); });
+  SimulatedAgent agent([](const nlohmann::json&) { return std::string(); });
   const auto got = agent.store->get("k", seconds(30));
   REQUIRE_FALSE(got);
   CHECK(got.error().code == Errc::kUnavailable);
@@ -258,7 +260,7 @@ TEST_CASE("agent store: a malformed reply is an error") {
        {"nonsense\n", "{}\n", "{\"ok\":1}\n", "{\"ok\":true,\"value\":\"6\"}\n",
         "{\"ok\":true,\"value\":\"zz\"}\n"}) {
     CAPTURE(reply);
-    ScriptedAgent agent([&](const nlohmann::json&) { return reply; });
+    SimulatedAgent agent([&](const nlohmann::json&) { return reply; });
     const auto got = agent.store->get("k", milliseconds(5));
     REQUIRE_FALSE(got);
     CHECK(got.error().code == Errc::kInternal);

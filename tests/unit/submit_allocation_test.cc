@@ -73,8 +73,7 @@ TEST_CASE("only a running job of the user is accepted as an allocation") {
 }
 
 TEST_CASE(
-    "each requested resource that does not fit the allocation causes an error with its line, "
-    "others cause none") {
+    "only requested resources that do not fit the allocation cause errors, each with its line") {
   const Allocation allocation = allocation_of();
   CHECK(unfulfilled_requests(
             experiment_of("nodes: 2, tasks_per_node: 2, cpus_per_task: 2, gpus_per_node: 2, "
@@ -98,7 +97,7 @@ TEST_CASE(
             .empty());
 }
 
-TEST_CASE("a whole sweep in an allocation is refused") {
+TEST_CASE("a sweep in the allocation of another job is refused") {
   Experiment sweep = experiment_of("nodes: 1");
   SweptKey key;
   key.key = "resources.nodes";
@@ -110,8 +109,8 @@ TEST_CASE("a whole sweep in an allocation is refused") {
 }
 
 TEST_CASE(
-    "the step in an allocation has the run's requests, and lead knows that the allocation is "
-    "borrowed") {
+    "the step in another job's allocation has the run's requests, and lead gets the option "
+    "--borrowed") {
   const Experiment experiment =
       experiment_of("nodes: 1, tasks_per_node: 2, gpus_per_node: 2, mem: 4G");
   std::string step, lead;

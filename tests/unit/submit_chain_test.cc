@@ -13,6 +13,7 @@
 #include "common/json_lines.h"
 #include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/follow_ups.h"
+#include "launcher/runs/index.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/submit/cancellation.h"
 #include "launcher/submit/follow_up_jobs.h"
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A simulated cluster that gives each job an id of its own, from 7. As in Slurm, its squeue leaves
+/// A simulated cluster that gives its jobs the ids 7, 8, and so on. As in Slurm, its squeue leaves
 /// out the unknown jobs of a list, and refuses a single unknown job.
 struct ChainCluster : Cluster {
   Result<Submitted> submitted = fail(Errc::kNotFound, "");
@@ -49,7 +50,7 @@ struct ChainCluster : Cluster {
                       "echo 'Invalid job id specified' >&2; exit 1");
     write_program("scancel", "echo $* >>" + (folder / "cancelled").string());
   }
-  /// Submits a script with a chain of three jobs, and returns the lines of sbatch's calls.
+  /// Submits a script with a chain of three jobs, and returns one line for each call of sbatch.
   std::vector<std::string> submit_chain() {
     std::ofstream(folder / "long.sh") << "#!/bin/bash\n#SBATCH --job-name=long\ndlrun_lead=(\n"
                                          "  --chain 3  # retry.chain\n)\ntrue\n";
@@ -60,7 +61,7 @@ struct ChainCluster : Cluster {
     for (std::string line; std::getline(file, line);) calls.push_back(line);
     return calls;
   }
-  /// Writes the record of a run whose first job has reached its time limit and handed the run over.
+  /// Writes the events of a run whose first job has reached its time limit and handed the run over.
   void record_hand_over() const {
     using Json = nlohmann::ordered_json;
     REQUIRE(write_file_atomic(
@@ -90,7 +91,7 @@ struct ChainCluster : Cluster {
 
 TEST_CASE_FIXTURE(
     ChainCluster,
-    "each follow-up job of a chain waits for the job before it and works on the run") {
+    "each follow-up job of a chain waits for the job before it and has the token of the run") {
   const auto calls = submit_chain();
   REQUIRE(calls.size() == 3);
   const std::string token = submitted->submissions.front().token;
@@ -207,9 +208,9 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(waiting_lines(context.env, waiting).empty());
 }
 
-TEST_CASE_FIXTURE(ChainCluster,
-                  "the status of a run that was cancelled while it waited names the run that it "
-                  "waited for") {
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "the status of a run that was cancelled while it waited shows the run that it waited for") {
   submit_chain();
   RunStatus cancelled;
   cancelled.state = RunState::kCancelled;
@@ -254,14 +255,14 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "accounting is not queried for forgotten jobs of a chain while another job of it "
-                  "runs or waits") {
+                  "accounting is not queried for forgotten jobs of a chain while another job of "
+                  "the chain runs or waits") {
   submit_chain();
   fs::remove(folder / "squeue-asked");
   write_program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
   CHECK(status_with_queue({"7 RUNNING", "8 PENDING"}).state == RunState::kRunning);
   CHECK_FALSE(fs::exists(folder / "sacct-asked"));
-  // The first job has handed the run over, and Slurm has forgotten that job as well.
+  // The first job has handed the run over, and Slurm has forgotten the first job.
   record_hand_over();
   const auto status = status_with_queue({"8 PENDING"});
   CHECK(status.state == RunState::kPending);
@@ -270,8 +271,9 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(text(folder / "squeue-asked") == "asked\nasked\n");
 }
 
-TEST_CASE_FIXTURE(ChainCluster,
-                  "watchers of a chain share one answer although Slurm has forgotten a later job") {
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "watchers of a chain share one answer of squeue although Slurm has forgotten a later job") {
   submit_chain();
   fs::remove(folder / "squeue-asked");
   context.env.set("XDG_RUNTIME_DIR", folder.path().string());
@@ -306,7 +308,7 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(text(folder / "squeue-asked") == "asked\nasked\nasked\nasked\nasked\nasked\n");
 }
 
-TEST_CASE_FIXTURE(ChainCluster, "the chains of all runs share their queries") {
+TEST_CASE_FIXTURE(ChainCluster, "the chains of several runs share the queries to squeue") {
   submit_chain();
   const auto again = submit_again(submitted->run.id);
   REQUIRE(again.has_value());
@@ -338,7 +340,7 @@ TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last o
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "if a job of a chain cannot be cancelled, the cancelled jobs are named, and the "
+                  "if a job of a chain cannot be cancelled, the cancelled jobs are listed, and the "
                   "run is not marked as cancelled") {
   submit_chain();
   std::ignore = status_with_queue({"7 RUNNING", "8 PENDING", "9 PENDING"});
@@ -381,8 +383,8 @@ TEST_CASE_FIXTURE(ChainCluster, "a run that is submitted again gets a chain of i
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "a job names the runs that it waits for, and the runs that have already ended, "
-                  "each once") {
+                  "the text about a job's dependencies lists each run once, even if it has ended "
+                  "or the spec lists it twice") {
   write_x_yaml("");
   submitted = submit("x.yaml");
   REQUIRE(submitted.has_value());
@@ -403,7 +405,22 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(waits_texts(free->job.prior_runs) == Texts{"for nothing: " + first + " has completed"});
 }
 
-TEST_CASE("runs that have ended are shown below the conditions that are left") {
+TEST_CASE_FIXTURE(ChainCluster,
+                  "the error about an ambiguous id in `after` lists the runs in one line") {
+  for (const char* id : {"a-20261123-120000-00aa", "a-20261123-120000-00ab"})
+    REQUIRE(
+        RunIndex::of_user(context.env)->add({id, "a", folder / id, "2026-11-23T12:00:00.000Z"}));
+  write_x_yaml("after: {ok: [a-20261123]}\n");
+  const auto refused = submit("x.yaml");
+  REQUIRE_FALSE(refused.has_value());
+  const auto diagnostics = refused.error().diagnostics.all();
+  REQUIRE(diagnostics.size() == 1);
+  CHECK(diagnostics.front().message ==
+        "after.ok: the ids of 2 runs start with 'a-20261123': a-20261123-120000-00ab, "
+        "a-20261123-120000-00aa");
+}
+
+TEST_CASE("runs that have ended are listed after the dependencies that are still open") {
   using Texts = std::vector<std::string>;
   CHECK(waits_texts({}).empty());
   CHECK(waits_texts({{"a", "", RunState::kCompleted}, {"", "afterok:4"}, {"b", "afterany:5"}}) ==

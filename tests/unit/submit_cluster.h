@@ -31,8 +31,8 @@ class RecordingReporter final : public Reporter {
   void downloaded(const std::filesystem::path&, std::size_t, std::int64_t) override {}
 };
 
-/// A simulated cluster that accepts every job under the id 7, but lists no jobs. Its sbatch appends
-/// the arguments of each submission to the file `called`.
+/// A simulated cluster that gives every job the id 7, and whose squeue lists no jobs. Its sbatch
+/// appends the arguments of each submission to the file `called`.
 struct Cluster {
   TemporaryDirectory folder;
   Context context;
@@ -50,7 +50,7 @@ struct Cluster {
     context.bin_dir = folder / "bin";
     context.tools = {"hash", {}};
   }
-  /// Writes a shell script as Slurm's command `name`, or as another program on the PATH.
+  /// Writes a shell script as the program `name` on the PATH, for example as sbatch.
   void write_program(const std::string& name, const std::string& body) {
     const auto file = folder / "slurm" / name;
     std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
@@ -62,7 +62,7 @@ struct Cluster {
                                      << "launch: {agent: false, command: [\"true\"]}\n"
                                      << more;
   }
-  /// Checks the job, or the sweep, of a spec or a script, and submits it.
+  /// Checks and submits the job or the sweep of a file, which is a spec or a script.
   Result<Submitted> submit(const std::string& file) {
     Provenance provenance(folder.path(), context.env, {"test"}, "hash");
     auto job = job_of_file(context, reporter, {file, {}, {}});

@@ -35,7 +35,7 @@ class NotesReporter final : public Reporter {
   void downloaded(const fs::path&, std::size_t, std::int64_t) override {}
 };
 
-/// A project with stand-ins of the tools on the PATH.
+/// A project, and a PATH with the stand-ins for uv, pixi and spack.
 struct Project {
   TemporaryDirectory folder;
   Context context;
@@ -67,7 +67,7 @@ struct Project {
   Result<> build(const std::string& environment) {
     return build_environments(context, reporter, experiment(environment));
   }
-  /// Returns the name of the folder to which the link of the uv project leads.
+  /// Returns the name of the folder to which .dlrun/uv/current links.
   [[nodiscard]] std::string current_version() const {
     return fs::read_symlink(folder / ".dlrun/uv/current").string();
   }
@@ -153,7 +153,7 @@ TEST_CASE_FIXTURE(Project,
 
 TEST_CASE_FIXTURE(
     Project,
-    "the tools that build environments do not see secrets, and see the variables of the spec") {
+    "the tools that build environments see the variables of the spec, but not its secrets") {
   fs::create_directory(folder / "tools");
   write("tools/uv", "#!/bin/bash\necho \"token=$TOKEN index=$UV_INDEX_URL\"\nexit 1\n");
   fs::permissions(folder / "tools/uv", fs::perms::owner_all);
@@ -165,7 +165,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(Project,
                   "the error for a build that is killed at its time limit has the tool's last "
-                  "lines and the line of the key") {
+                  "output and the line of the key") {
   fs::create_directory(folder / "tools");
   write("tools/uv", "#!/bin/bash\necho 'building wheel 7'\nexec sleep 1000\n");
   fs::permissions(folder / "tools/uv", fs::perms::owner_all);
@@ -194,8 +194,8 @@ TEST_CASE_FIXTURE(Project,
   CHECK(fs::file_size(folder / ".dlrun/uv.log") > (65U << 20U));
 }
 
-TEST_CASE_FIXTURE(Project,
-                  "a missing tool and a missing file are refused with the line of the key") {
+TEST_CASE_FIXTURE(
+    Project, "an environment whose tool or file is missing is refused with the line of the key") {
   context.env.set("PATH", "/usr/bin:/bin");
   const auto problems = [&](const std::string& environment) {
     return message(check_environments(context, experiment(environment), ModuleLoading::kAllowed));
@@ -212,7 +212,7 @@ TEST_CASE_FIXTURE(Project,
   CHECK(problems("venv: ./venv").empty());
 }
 
-TEST_CASE_FIXTURE(Project, "uenv is refused if sbatch does not have the plugin's option") {
+TEST_CASE_FIXTURE(Project, "environment.uenv is refused if sbatch has no option --uenv") {
   fs::create_directory(folder / "slurm");
   for (const char* program : {"uenv", "sbatch"}) {
     write(std::string("slurm/") + program, "#!/bin/sh\necho '  --account=name'\n");
@@ -251,7 +251,8 @@ TEST_CASE_FIXTURE(
   CHECK(has(problem, "no module m"));
 }
 
-TEST_CASE_FIXTURE(Project, "a command that starts no job loads no module of the spec") {
+TEST_CASE_FIXTURE(
+    Project, "check_environments() loads the modules of the spec only if the caller allows it") {
   fs::create_directories(folder / "lmod/init");
   write("lmod/init/bash",
         "module() { touch " + (folder / "was-loaded").string() + "; return 1; }\n");
@@ -286,7 +287,6 @@ TEST_CASE(
   second.join();
   CHECK(has_lock);
   CHECK(wait_count == 1);
-  // An interruption ends the wait.
   const auto held = take([] { return false; });
   REQUIRE(held.has_value());
   const auto interrupted = take([] { return true; });

@@ -1,4 +1,4 @@
-// Tests the JSON of submissions and checks, which cli/OUTPUT.md documents.
+// Tests the JSON of submissions and checks, which cli/OUTPUT.md documents, and the text of checks.
 
 #include <fstream>
 #include <string>
@@ -14,8 +14,10 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// A cluster, and the spec x.yaml that write_spec() writes. Its jobs request one GPU for one hour.
-struct JsonScene : Cluster {
+/// A simulated cluster, and the JSON of checks and submissions of its spec x.yaml.
+struct JsonCluster : Cluster {
+  /// Writes x.yaml, with the lines `more` at its end. Its jobs request one GPU and two cores for
+  /// one hour.
   void write_spec(const std::string& more) const {
     std::ofstream(folder / "x.yaml") << "name: x\n"
                                      << "resources: {gpus_per_node: 1, cpus_per_task: 2, "
@@ -42,13 +44,15 @@ struct JsonScene : Cluster {
 };
 
 const std::string kNoSweep;  // x.yaml stays the spec of a single job
+/// A search: a sweep whose points a program chooses.
 const std::string kSearch = "sweep: {parameters: {lr: {min: 1, max: 9}}, ask: [search]}\n";
 const std::string kThreePoints = "sweep: {parameters: {lr: [1, 2, 3]}}\n";
 
 }  // namespace
 
-TEST_CASE_FIXTURE(JsonScene,
-                  "the JSON of --test-only and --dry-run has the hours of all points of a sweep") {
+TEST_CASE_FIXTURE(JsonCluster,
+                  "the hours in the JSON of --test-only and --dry-run are those of all points of a "
+                  "sweep together") {
   write_spec(kNoSweep);
   CHECK(json_of(SubmitMode::kTestOnly)["gpu_hours"] == 1);
   write_spec(kThreePoints);
@@ -58,9 +62,9 @@ TEST_CASE_FIXTURE(JsonScene,
   CHECK(json_of(SubmitMode::kDryRun)["gpu_hours"] == 3);
 }
 
-TEST_CASE_FIXTURE(JsonScene,
-                  "points and arrays are null in the JSON of a job and a search, and hours are "
-                  "null in that of a search") {
+TEST_CASE_FIXTURE(JsonCluster,
+                  "`points` and `arrays` are null in the JSON of a job and of a search, and the "
+                  "hours of a search are null") {
   for (const std::string& more : {kNoSweep, kSearch}) {
     write_spec(more);
     for (const Json& json : {check(), json_of(SubmitMode::kDryRun)}) {
@@ -79,7 +83,7 @@ TEST_CASE_FIXTURE(JsonScene,
   }
 }
 
-TEST_CASE_FIXTURE(JsonScene,
+TEST_CASE_FIXTURE(JsonCluster,
                   "the text of a check has the cost of all points of a sweep, and of each point of "
                   "a search") {
   const auto sweep_value = [this] {
@@ -97,8 +101,9 @@ TEST_CASE_FIXTURE(JsonScene,
         "the program chooses the points; at most 1.0 GPU-hours, 2.0 core-hours each");
 }
 
-TEST_CASE_FIXTURE(JsonScene,
-                  "the text of a check has the container's tool, and the image in its form") {
+TEST_CASE_FIXTURE(JsonCluster,
+                  "the text of a check has the container runtime, and the image in the form that "
+                  "the runtime needs") {
   const auto container = [this](const std::string& more) {
     write_x_yaml(more);
     RunInspector inspector(context.env, known_servers(context));
@@ -116,8 +121,9 @@ TEST_CASE_FIXTURE(JsonScene,
         "apptainer, image docker://nvcr.io/nvidia/pytorch:24.05-py3");
 }
 
-TEST_CASE_FIXTURE(JsonScene,
-                  "the JSON of a check counts the warnings and describes the components in texts") {
+TEST_CASE_FIXTURE(
+    JsonCluster,
+    "the JSON of a check has the number of warnings, and lines of text about the components") {
   write_spec(kNoSweep);
   Json json = check();
   CHECK(json["warning_count"].is_number_unsigned());

@@ -35,8 +35,8 @@ struct RehearsalCluster : Cluster {
     std::ofstream(folder / "x.yaml") << spec;
     return {"x.yaml", {}, {}};
   }
-  /// Returns the changes for the rehearsal that `--rehearse VALUE` asks for. Returns the error if
-  /// the spec is refused.
+  /// Returns the changes of the spec for `--rehearse VALUE`, in the form of --set. Returns the
+  /// error message if the spec is refused.
   Changes changes(const std::string& spec, const std::string& value = "2m") {
     const auto job = job_of_spec_file(context, reporter, options_of(spec));
     REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
@@ -80,8 +80,8 @@ TEST_CASE("the value of --rehearse has a time and may have a partition") {
 }
 
 TEST_CASE(
-    "among partitions with GPUs like the job's, a rehearsal uses the one with the shortest time "
-    "limit") {
+    "among partitions with GPUs like the job's, a rehearsal uses the one with the shortest "
+    "sufficient time limit") {
   const SiteProfile site = site_with_partitions();
   JobSpec spec;
   spec.resources.gpus_per_node = Gpus{"", 4};
@@ -89,7 +89,7 @@ TEST_CASE(
   CHECK(short_partition(site, spec, 3 * 3600, 2) == "medium");
   CHECK_FALSE(short_partition(site, spec, 20 * 3600, 2));
   spec.resources.partition = "devel";
-  // No partition with such GPUs has a shorter limit than the job's own.
+  // No partition with such GPUs has a shorter limit than the job's partition.
   CHECK_FALSE(short_partition(site, spec, 120, 2));
   JobSpec counted;
   counted.resources.gpus = Gpus{"", 16};
@@ -98,7 +98,7 @@ TEST_CASE(
   CHECK(short_partition(site, counted, 120, 2) == "devel");
   JobSpec without_gpus;
   CHECK(short_partition(site, without_gpus, 120, 2) == "cpu-devel");
-  // On whole nodes, the site says whether the job's partition has GPUs.
+  // For a job on whole nodes, the site file says whether the job's partition has GPUs.
   SiteProfile main_without_gpus = site;
   main_without_gpus.partitions["main"].gpus_per_node = 0;
   JobSpec whole_nodes;
@@ -121,14 +121,14 @@ TEST_CASE_FIXTURE(RehearsalCluster, "a rehearsal has two ranks with their share 
                 "2m@devel") == Changes{"name=big-rehearsal", "resources.nodes=2",
                                        "resources.tasks_per_node=1", "resources.time=420s",
                                        "resources.partition=devel", "resources.gpus_per_node=4"});
-  // A job of one rank is rehearsed as it is.
+  // The rehearsal of a job of one rank has one rank.
   CHECK(changes("name: one\nresources: {nodes: 1, time: 24h}\nlaunch: {command: [x]}\n") ==
         Changes{"name=one-rehearsal", "resources.nodes=1", "resources.tasks_per_node=1",
                 "resources.time=420s"});
 }
 
 TEST_CASE_FIXTURE(RehearsalCluster,
-                  "a run can be rehearsed even if its name has the greatest length") {
+                  "a run can be rehearsed even if its name has the maximum length") {
   const std::string name(64, 'n');
   const auto found = changes("name: " + name + "\nresources: {time: 1h}\nlaunch: {command: [x]}\n");
   REQUIRE_FALSE(found.empty());
@@ -138,8 +138,9 @@ TEST_CASE_FIXTURE(RehearsalCluster,
   CHECK(job_of_spec_file(context, reporter, renamed).has_value());
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster,
-                  "a rehearsal leaves out what would delay it or change results") {
+TEST_CASE_FIXTURE(
+    RehearsalCluster,
+    "a rehearsal leaves out the keys that would delay it or let it change the results of the run") {
   const auto found = changes(
       "name: x\nresources: {nodes: 2, ntasks: 8, begin: now+1hour, time: 24h}\n"
       "launch: {command: [x]}\ncheckpoint: {signal_before: 5m, dir: /scratch/ckpt}\n"
@@ -165,14 +166,14 @@ TEST_CASE_FIXTURE(
     RehearsalCluster,
     "the run waits for its rehearsal, and the rehearsal's agent gets the time from --rehearse") {
   RunInspector inspector(context.env, known_servers(context));
-  const auto chain = submit_run_and_rehearsal(
+  const auto sequence = submit_run_and_rehearsal(
       context, reporter, inspector,
       options_of("name: big\nresources: {nodes: 2, tasks_per_node: 4, mem: 8G, time: 2h}\n"
                  "launch: {command: [x]}\nretry: {max: 2}\n"),
       *parse_rehearsal("2m"));
-  REQUIRE_MESSAGE(chain.has_value(), (chain ? std::string() : chain.error().message));
-  REQUIRE(chain->submitted.size() == 2);
-  const Submitted &rehearsal = chain->submitted[0], &run = chain->submitted[1];
+  REQUIRE_MESSAGE(sequence.has_value(), (sequence ? std::string() : sequence.error().message));
+  REQUIRE(sequence->submitted.size() == 2);
+  const Submitted &rehearsal = sequence->submitted[0], &run = sequence->submitted[1];
   CHECK(rehearsal.run.name == "big-rehearsal");
   CHECK(run.run.name == "big");
   CHECK(has(rehearsal.job.script, "--rehearse 120"));
@@ -194,9 +195,9 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(*read_rehearsal(rehearsal.run.path));
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster,
-                  "the command that an error gives for submitting the run after its rehearsal has "
-                  "all options and dependencies") {
+TEST_CASE_FIXTURE(
+    RehearsalCluster,
+    "command_that_submits_run() returns a command with all options and dependencies of the run") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
   options.set_arguments = {"name=my run"};

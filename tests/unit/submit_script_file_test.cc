@@ -20,7 +20,8 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
   CHECK_FALSE(sbatch_value(text, "--partition", "-p").has_value());
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -pgpu\n", "--partition", "-p") == "gpu");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -p a\n#SBATCH -p b\n", "--partition", "-p") == "b");
-  // Options may be abbreviated, as for sbatch. A complete name always means that option.
+  // Options may be abbreviated, as for sbatch. A complete option name never abbreviates a longer
+  // one.
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH --arr=1-3\n", "--array", "-a") == "1-3");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH --part gpu\n", "--partition", "-p") == "gpu");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH --ntasks-per=2\n", "--ntasks-per-node", "") == "2");
@@ -43,11 +44,12 @@ TEST_CASE("joined short options, flags and #PBS lines in a script are read as sb
   CHECK(line_of_part_separator("#!/bin/sh\n#SBATCH -N1\n#SBATCH Hetjob\n") == 3);
   CHECK(line_of_part_separator("#!/bin/sh\n#SBATCH packjob\n") == 2);
   CHECK_FALSE(line_of_part_separator("#!/bin/sh\n#SBATCH -J hetjob\n"));
-  CHECK(scripts_of_parts(
+  CHECK(no_op_scripts_of_parts(
             "#!/bin/bash\n#SBATCH -N1 # one\n\n#SBATCH hetjob\n#SBATCH -p q\nexit 3\n") ==
         std::vector<std::string>{"#!/bin/sh\n#SBATCH -N1 # one\ntrue\n",
                                  "#!/bin/sh\n#SBATCH -p q\ntrue\n"});
-  CHECK(scripts_of_parts("#!/bin/bash\nexit 3\n") == std::vector<std::string>{"#!/bin/sh\ntrue\n"});
+  CHECK(no_op_scripts_of_parts("#!/bin/bash\nexit 3\n") ==
+        std::vector<std::string>{"#!/bin/sh\ntrue\n"});
   CHECK(pbs_option("#!/bin/sh\n#PBS -N x -t0-1\n", "-t")->value == "0-1");
   CHECK_FALSE(pbs_option("#!/bin/sh\n#SBATCH --ignore-pbs\n#PBS -t 0-1\n", "-t"));
 }
@@ -98,8 +100,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "name and runs folder are read from a rendered script, and dlrun's own output pattern is not "
-    "the user's") {
+    "name and runs folder are read from a rendered script, and dlrun's --output there does not "
+    "count as the user's") {
   const auto script = parse_script_requests(
       "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec "
       "\"$dlrun_agent\" lead --runs /r "
@@ -130,7 +132,7 @@ TEST_CASE("a path of the trainer in a script ends at its closing quote or at a s
   };
   CHECK(trainers("srun /a/dlrun-trainer --epochs 1\n  '/b c/dlrun-trainer' \\\n") ==
         Paths{"/a/dlrun-trainer", "/b c/dlrun-trainer"});
-  // Comments, variables and other names are no paths of the trainer.
+  // Comments, paths with variables and other file names do not count.
   CHECK(trainers("# /a/dlrun-trainer\n$D/dlrun-trainer\n/a/dlrun-trainer.log\n").empty());
 }
 
@@ -141,8 +143,8 @@ TEST_CASE("is_script() is true for a script, and false for a spec") {
 }
 
 TEST_CASE(
-    "an edited script has the image of its spec if its text still names the image, also in "
-    "enroot's form") {
+    "an edited script has the image of its spec if it still contains the image, even in enroot's "
+    "form") {
   Experiment experiment;
   CHECK(image_in_script(experiment, "#!/bin/bash\ntrue\n").empty());
   experiment.loaded.spec.container.image = "docker://nvcr.io/team/a:1";
@@ -156,7 +158,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an unedited script has the image of its spec, also if the script quotes the image's path") {
+    "an unedited script has the image of its spec, even if the script quotes the image's path") {
   Experiment experiment;
   experiment.loaded.spec.container.image = "/it's.sif";
   const std::string quoted = "#!/bin/bash\nrun '/it'\\''s.sif'\n";

@@ -1,3 +1,5 @@
+// Tests the program of sweep.ask: the messages between dlrun and the program, and its process.
+
 #include <fcntl.h>
 
 #include <csignal>
@@ -116,7 +118,7 @@ TEST_CASE("a signal ends the wait for the search program's answer") {
   CHECK(program->line_count() == 0);
 }
 
-TEST_CASE("a signal that an inner Interrupt sees is still seen by the outer one") {
+TEST_CASE("a signal that an inner Interrupt sees is still seen by the outer Interrupt") {
   const Interrupt outer;
   REQUIRE(::raise(SIGTERM) == 0);
   {
@@ -140,7 +142,8 @@ TEST_CASE("a search program answers one line for each question") {
   CHECK(*program->ask(Json{{"ask", 1}}) == R"({"heard": {"ask":1}})");
 }
 
-TEST_CASE("a search program runs in the folder of the spec, to which its path may be relative") {
+TEST_CASE(
+    "a search program runs in the spec's folder, and its path may be relative to this folder") {
   const TemporaryDirectory folder;
   const auto script = folder.path() / "search";
   std::ofstream(script) << "#!/bin/sh\nread -r line\necho \"$PWD\"\n";

@@ -58,7 +58,7 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
   CHECK(reporter.messages.empty());
 }
 
-TEST_CASE_FIXTURE(Cluster, "a run has the mark of its cancellation before its job is cancelled") {
+TEST_CASE_FIXTURE(Cluster, "a run is marked as cancelled before its job is cancelled") {
   write_x_yaml("");
   const auto submitted = submit("x.yaml");
   REQUIRE(submitted.has_value());
@@ -184,10 +184,9 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 
-TEST_CASE_FIXTURE(
-    Cluster,
-    "a recorded spec is planned again only if it has dependencies, downloads, secrets or an "
-    "environment that dlrun builds or checks") {
+TEST_CASE_FIXTURE(Cluster,
+                  "a recorded spec is planned again only for dependencies, downloads, secrets and "
+                  "environments to build or check") {
   const auto is_planned_again = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
     const auto experiment = recorded_experiment_if_needed(context, folder.path(), has_secrets);
@@ -250,15 +249,15 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(found[0].where.line == 2);
   CHECK(found[0].message ==
         "resources.partition is 'gpo'; the partitions here are cpu, gpu; did you mean 'gpu'?");
-  // A submission is refused with one diagnostic, too.
+  // A submission is also refused with one diagnostic.
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().diagnostics.all().size() == 1);
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "if Slurm refuses more nodes than the partition has, the error has the line of "
-                  "the spec and the partition's number of nodes") {
+                  "the error for more nodes than the partition has shows the spec's line and how "
+                  "many nodes there are") {
   write_program("sbatch",
                 "case \"$*\" in *--help*) exit 0;; esac\n"
                 "echo 'sbatch: error: Requested node configuration is not available' >&2; exit 1");
@@ -280,7 +279,7 @@ TEST_CASE_FIXTURE(Cluster,
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "a check shows no start of a job that exceeds a limit of its partition") {
+                  "a check shows no start time for a job that exceeds a limit of its partition") {
   const auto slurm_line = [&](int nodes) {
     std::ofstream(folder / "x.yaml")
         << "name: x\nsite: juwels\nresources: {time: 1m, partition: develgpus, nodes: " << nodes
@@ -298,8 +297,8 @@ TEST_CASE_FIXTURE(Cluster,
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "the kind of Slurm's refusal, and not Slurm's message, determines the key that "
-                  "the error names") {
+                  "the key in the error for a refusal depends on the kind of the refusal, not on "
+                  "Slurm's message") {
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpu}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";
   write_program("sinfo", "exit 0");
@@ -347,8 +346,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "if sshare fails, a check reports no account, and the text for an account "
-                  "without limits says so") {
+                  "a check reports no account if sshare fails, and account_text() says if an "
+                  "account has no limits") {
   write_x_yaml("");
   write_program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
   RunInspector inspector(context.env, known_servers(context));
@@ -391,7 +390,7 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(warnings_of(pyxis), "the srun here has no --container-image"));
   write_program("srun", "echo '  --container-image=[USER@]'");
   CHECK_FALSE(has(warnings_of(pyxis), "--container-image"));
-  // A module may bring the tool, and a check loads no modules of a spec.
+  // A check loads no modules of a spec. It does not warn about a tool that a module may provide.
   std::ofstream(folder / "module.sh")
       << "module() { echo loaded >>" << (folder / "loaded").string() << "; }\n";
   std::ofstream(folder / ".config" / "dlrun" / "sites" / "here.yaml")
@@ -429,7 +428,7 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(refused.error().message, "Invalid account"));
   CHECK(secrets_file_count() == 0);
 
-  // Ctrl-C ends dlrun's sbatch before it answers, and the controller cannot be asked.
+  // Ctrl-C ends sbatch before its answer, and squeue and sacct fail.
   write_program("sbatch", other_calls + "kill -INT $PPID $$; sleep 10");
   write_program("squeue", "exit 1");
   write_program("sacct", "exit 1");
@@ -438,7 +437,7 @@ TEST_CASE_FIXTURE(Cluster,
   INFO(interrupted.error().message);
   CHECK(has(interrupted.error().message, "Whether Slurm took the job is not known"));
   CHECK(interrupted.error().code == Errc::kInterrupted);
-  CHECK(secrets_file_count() == 2);
+  CHECK(secrets_file_count() == 2);  // one for each point of the sweep
 }
 
 TEST_CASE_FIXTURE(Cluster,
@@ -471,7 +470,8 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(again.error().message, refusal));
 }
 
-TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the folder of runs") {
+TEST_CASE_FIXTURE(Cluster,
+                  "the plan of a run or of a sweep's point has the path of the runs folder") {
   const auto runs = folder / "runs";
   for (const char* run : {"x-1", "s-1/array-0/3"}) {
     fs::create_directories(runs / run);
@@ -488,7 +488,7 @@ TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the f
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "an unedited script needs the trainer only if its carried spec does, an edited "
+                  "an unedited script needs the trainer if its carried spec does, and an edited "
                   "script if its lines do") {
   fs::create_directory(folder / "bin");
   REQUIRE(write_file_atomic(folder / "bin" / "dlrun-agent", "agent", 0755).has_value());

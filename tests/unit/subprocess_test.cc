@@ -21,8 +21,8 @@ Command shell(std::string script) {
 
 TEST_CASE("a program is found in the first folder of PATH that contains it") {
   Env env;
-  // The PATH is longer than the small-string buffer, so that the address sanitizer notices a read
-  // of a freed part.
+  // The PATH is longer than the small-string buffer, so that the address sanitizer notices reads of
+  // freed memory.
   env.set("PATH", "/usr/share/some/folder/that/is/not/there:/usr/bin:/bin");
   CHECK(find_program("sh", env) == "/usr/bin/sh");
   env.set("PATH", "/bin:/usr/share/some/folder/that/is/not/there:/usr/bin");
@@ -31,8 +31,8 @@ TEST_CASE("a program is found in the first folder of PATH that contains it") {
 }
 
 TEST_CASE(
-    "a relative path of a program becomes absolute, so that it is the same file in another "
-    "folder") {
+    "a program's relative path becomes absolute, so that it means the same file in any working "
+    "directory") {
   const auto relative = std::filesystem::relative("/bin/sh").string();
   REQUIRE(relative.find('/') != std::string::npos);
   const auto found = find_program(relative, {});
@@ -73,7 +73,8 @@ TEST_CASE("a large input and a large output do not block each other") {
   CHECK(run_command(command)->out == command.stdin_text);
 }
 
-TEST_CASE("a command that is no longer wanted gets one SIGTERM, and is waited for") {
+TEST_CASE(
+    "run_command() sends one SIGTERM to an interrupted command, and waits until the command ends") {
   Command command =
       shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
   int call_count = 0;
@@ -102,7 +103,7 @@ TEST_CASE("a program that does not exist or is not executable is an error") {
   CHECK(refused.error().message == "/etc/passwd: is not an executable file");
 }
 
-TEST_CASE("the error for a missing working directory names the directory, not the program") {
+TEST_CASE("the error for a missing working directory is about the directory, not the program") {
   Command command;
   command.argv = {"true"};
   command.directory = "/no/such/folder";

@@ -60,10 +60,13 @@ UniqueFd connected_to(std::uint16_t port) {
   return client;
 }
 
+/// The first line of /proc/net/tcp.
 constexpr const char* kTitles =
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout "
     "inode\n";
 
+/// Returns a row of /proc/net/tcp. local, remote: for example 0100007F:1F90 for 127.0.0.1:8080.
+/// state: 0A for a listener, 01 for a connection.
 std::string row(const std::string& local, const std::string& remote, const char* state, int uid,
                 int inode) {
   return "   0: " + local + " " + remote + " " + state +
@@ -81,7 +84,7 @@ TEST_CASE(
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
   const std::string listener = row("0100007F:1F90", kNoPeer, "0A", 7, 1);
   CHECK(owner_of_tcp_peer_in(own, peer, kTitles + listener, "") == 7U);
-  // The kernel shows 0 for a connection that nobody has accepted.
+  // The kernel shows the user id 0 for a connection that nobody has accepted.
   const std::string waiting = row("0100007F:1F90", "0100007F:9C40", "01", 0, 0);
   CHECK(owner_of_tcp_peer_in(own, peer, kTitles + waiting + listener, "") == 7U);
   const std::string accepted = row("0100007F:1F90", "0100007F:9C40", "01", 8, 2);
@@ -106,14 +109,13 @@ TEST_CASE(
   CHECK(owner_of_tcp_peer_in(own, peer, "", any6) == 4U);
   CHECK_FALSE(owner_of_tcp_peer_in(own, peer, row("0100007F:1F91", kNoPeer, "0A", 1, 1), ""));
   CHECK_FALSE(owner_of_tcp_peer_in(own, peer, "damaged\n\n 0: x y z\n", ""));
-  // A listener of IPv4 gets no connection to an address of IPv6.
+  // An IPv4 listener gets no connection to an IPv6 address.
   CHECK(owner_of_tcp_peer_in(address_of("::1", 40000), address_of("::1", 8080), any, any6) == 4U);
   CHECK_FALSE(owner_of_tcp_peer_in(address_of("::1", 40000), address_of("::1", 8080), any, ""));
 }
 
 TEST_CASE(
-    "the owner is found in this machine's tables before and after the program accepts a "
-    "connection") {
+    "the owner of a connection is found in this machine's tables before and after it is accepted") {
   const UniqueFd listener = new_socket();
   const auto port = listen_on_any_port(listener.get());
   const UniqueFd client = connected_to(port);

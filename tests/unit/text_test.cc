@@ -52,7 +52,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "nearest() ignores the difference of capital and small letters, also in a misspelt word") {
+    "nearest() ignores the difference of capital and small letters, even in a misspelt word") {
   constexpr std::array<std::string_view, 2> kWords{"any", "ok"};
   CHECK(nearest("OK", kWords) == "ok");
   CHECK(nearest("ANI", kWords) == "any");
@@ -67,9 +67,17 @@ TEST_CASE("UTF-8 is checked as RFC 3629 defines it") {
   }
 }
 
+TEST_CASE("cut_text() returns the beginning of a text, and does not split a character") {
+  CHECK(cut_text("abc", 3) == "abc");
+  CHECK(cut_text("abc", 2) == "ab");
+  CHECK(cut_text("gr\u00fcn", 3) == "gr");
+  CHECK(cut_text("gr\u00fcn", 4) == "gr\u00fc");
+  CHECK(cut_text("\u00fc", 0).empty());
+}
+
 TEST_CASE(
-    "printable() escapes characters that are invisible or reverse text, and keeps text in any "
-    "script") {
+    "printable() escapes characters that are invisible or reverse text, and keeps letters of any "
+    "language") {
   CHECK(printable("exit 0 \u202e 1 tixe") == "exit 0 \\xe2\\x80\\xae 1 tixe");
   for (const char* hidden :
        {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060",     "\u2066",

@@ -1,5 +1,4 @@
-// Tests how CIFAR-10's files and arrays in safetensors are read: the content is complete, and
-// messages name the file and its error.
+// Tests the readers of CIFAR-10 files and of safetensors files with arrays.
 
 #include <algorithm>
 #include <cstring>
@@ -66,8 +65,8 @@ DataOptions arrays_in(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE(
-    "CIFAR-10's planes become pixels, its folder becomes two sets, and wrong or missing files are "
-    "refused") {
+    "CIFAR-10's colour planes become pixels, its files become two sets, and wrong or missing files "
+    "are refused") {
   const auto data = parse_cifar("f", cifar_records(12, 3));
   REQUIRE(data.has_value());
   CHECK(data->size() == 12);
@@ -110,9 +109,9 @@ TEST_CASE(
     "image") {
   const Bytes pixels{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   const std::int64_t classes[] = {2, 0, 1};
-  Bytes wide(sizeof classes);
-  std::memcpy(wide.data(), classes, sizeof classes);
-  auto data = parsed({"images", "U8", {3, 2, 2}, pixels}, {"labels", "I64", {3}, wide});
+  Bytes class_bytes(sizeof classes);
+  std::memcpy(class_bytes.data(), classes, sizeof classes);
+  auto data = parsed({"images", "U8", {3, 2, 2}, pixels}, {"labels", "I64", {3}, class_bytes});
   REQUIRE_MESSAGE(data.has_value(), data.error().message);
   CHECK(data->images == pixels);
   CHECK(data->labels == Bytes{2, 0, 1});
@@ -135,22 +134,24 @@ TEST_CASE(
   const Bytes pixels(12, 7);
   const Bytes ones(24, 1);
   const NamedBytes images{"images", "U8", {3, 2, 2}, pixels};
-  const auto part = [&](std::size_t count) { return std::span(ones).first(count); };
-  CHECK(has(refusal({"image", "U8", {3, 4}, pixels}, {"labels", "U8", {3}, part(3)}),
+  const auto first_ones = [&](std::size_t count) { return std::span(ones).first(count); };
+  CHECK(has(refusal({"image", "U8", {3, 4}, pixels}, {"labels", "U8", {3}, first_ones(3)}),
             "f: has no array 'images'"));
-  CHECK(has(refusal(images, {"label", "U8", {3}, part(3)}), "f: has no array 'labels'"));
-  CHECK(has(refusal({"images", "F32", {3}, pixels}, {"labels", "U8", {3}, part(3)}),
+  CHECK(has(refusal(images, {"label", "U8", {3}, first_ones(3)}), "f: has no array 'labels'"));
+  CHECK(has(refusal({"images", "F32", {3}, pixels}, {"labels", "U8", {3}, first_ones(3)}),
             "images are F32 [3], expected U8"));
   CHECK(has(refusal({"images", "U8", {0, 4}, {}}, {"labels", "U8", {0}, {}}),
             "holds no images (0 x 4)"));
-  CHECK(has(refusal({"images", "U8", {3, 0, 2}, {}}, {"labels", "U8", {3}, part(3)}),
+  CHECK(has(refusal({"images", "U8", {3, 0, 2}, {}}, {"labels", "U8", {3}, first_ones(3)}),
             "its images have no pixels (3 x 0 x 2)"));
-  CHECK(has(refusal(images, {"labels", "U8", {4}, part(4)}), "f: 4 labels, but 3 images"));
-  CHECK(has(refusal(images, {"labels", "F32", {3}, part(12)}), "labels are F32 [3], expected"));
-  CHECK(has(refusal(images, {"labels", "BOOL", {3}, part(3)}), "labels are BOOL [3], expected"));
-  CHECK(has(refusal(images, {"labels", "I64", {3}, part(24)}),
+  CHECK(has(refusal(images, {"labels", "U8", {4}, first_ones(4)}), "f: 4 labels, but 3 images"));
+  CHECK(
+      has(refusal(images, {"labels", "F32", {3}, first_ones(12)}), "labels are F32 [3], expected"));
+  CHECK(has(refusal(images, {"labels", "BOOL", {3}, first_ones(3)}),
+            "labels are BOOL [3], expected"));
+  CHECK(has(refusal(images, {"labels", "I64", {3}, first_ones(24)}),
             "a label of sample 0 is 72340172838076673"));
-  CHECK(has(refusal(images, {"labels", "U8", {3, 1}, part(3)}), "labels of 1 classes"));
+  CHECK(has(refusal(images, {"labels", "U8", {3, 1}, first_ones(3)}), "labels of 1 classes"));
   const Bytes two{0, 1, 0, 2, 0, 0};
   CHECK(has(refusal(images, {"labels", "U8", {3, 2}, two}),
             "a label of sample 1 is 2, expected 0 to 1"));

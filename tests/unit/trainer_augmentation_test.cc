@@ -44,34 +44,37 @@ TEST_CASE("augmentation mirrors an image, then rotates it counter-clockwise, the
   CHECK(changed_image({1, 0, -1, 0}) == std::vector<float>{2, 5, 8, 1, 4, 7, 0, 0, 0});
   CHECK(changed_image({0, 0, 0, 3}) == std::vector<float>(9, 0));
   // Channels of a pixel stay together.
-  const auto two = changed_image({0, 1, 0, 0}, 2);
-  CHECK(std::vector<float>(two.begin(), two.begin() + 6) == std::vector<float>{5, 6, 3, 4, 1, 2});
+  const auto two_channels = changed_image({0, 1, 0, 0}, 2);
+  CHECK(std::vector<float>(two_channels.begin(), two_channels.begin() + 6) ==
+        std::vector<float>{5, 6, 3, 4, 1, 2});
 }
 
 TEST_CASE(
     "augmentation depends on seed, epoch and sample, and every change occurs about equally often") {
   std::map<std::uint32_t, int> quarter_turns;
-  std::map<std::int32_t, int> down;
+  std::map<std::int32_t, int> moves_down;
   int flipped_count = 0;
   int repeated_count = 0;
   constexpr int kSamples = 7000;
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-    const ImageChange one = draw_image_change(kAll, 1, 2, sample);
-    CHECK(key_of(one) == key_of(draw_image_change(kAll, 1, 2, sample)));
-    ++quarter_turns[one.quarter_turns];
-    ++down[one.down];
-    flipped_count += static_cast<int>(one.is_flipped);
-    repeated_count += key_of(one) == key_of(draw_image_change(kAll, 1, 3, sample)) ? 1 : 0;
+    const ImageChange change = draw_image_change(kAll, 1, 2, sample);
+    CHECK(key_of(change) == key_of(draw_image_change(kAll, 1, 2, sample)));
+    ++quarter_turns[change.quarter_turns];
+    ++moves_down[change.down];
+    flipped_count += static_cast<int>(change.is_flipped);
+    repeated_count += key_of(change) == key_of(draw_image_change(kAll, 1, 3, sample)) ? 1 : 0;
   }
   REQUIRE(quarter_turns.size() == 4);
-  REQUIRE(down.size() == 7);  // -3 to 3
-  CHECK(down.begin()->first == -3);
+  REQUIRE(moves_down.size() == 7);  // -3 to 3
+  CHECK(moves_down.begin()->first == -3);
   // The tolerances are five standard deviations.
   for (const auto& [turn, count] : quarter_turns)
     CHECK(count == doctest::Approx(1750).epsilon(0.11));
-  for (const auto& [moved, count] : down) CHECK(count == doctest::Approx(1000).epsilon(0.15));
+  for (const auto& [pixels, count] : moves_down)
+    CHECK(count == doctest::Approx(1000).epsilon(0.15));
   CHECK(flipped_count == doctest::Approx(3500).epsilon(0.06));
-  // There are 2 x 4 x 7 x 7 = 392 changes, so by chance one sample in 392 has the same one.
+  // There are 2 x 4 x 7 x 7 = 392 changes, so by chance one sample in 392 has the same
+  // change in both epochs.
   CHECK(repeated_count < 100);
   CHECK(key_of(draw_image_change(kAll, 1, 2, 5)) != key_of(draw_image_change(kAll, 4, 2, 5)));
   // A change does not depend on which other changes are enabled.

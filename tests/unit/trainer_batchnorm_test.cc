@@ -82,7 +82,7 @@ TEST_CASE("batchnorm gives PyTorch's outputs, gradients and running statistics")
   check_against_reference<float>(2e-5, 3);
 }
 
-TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
+TEST_CASE("batchnorm gives PyTorch's gradient of the layer's input") {
   auto kernels = make_cpu_kernels<double>(1);
   const auto layer = make_batchnorm<double>(kShape.height * kShape.width, kShape.channels, false);
   const std::vector<double> parameters{1.5, -0.5, 2, 0.25, 0.1, 0.2, -0.3, 0};
@@ -103,8 +103,8 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
 }
 
 TEST_CASE(
-    "synchronised batchnorm uses the statistics of all ranks, and a rank without samples joins in "
-    "the sums") {
+    "synchronised batchnorm uses the statistics of all ranks, and a rank without samples takes "
+    "part in the sums") {
   auto kernels = make_cpu_kernels<double>(1);
   constexpr std::size_t kWidth = 3;
   const auto layer = make_batchnorm<double>(1, kWidth, true);
@@ -113,17 +113,17 @@ TEST_CASE(
   const std::vector<double> x{1, 2, 3, 4, 5, 9};
   std::vector<double> workspace(2 * layer->workspace_size()), y(2 * kWidth), observed(2 * kWidth),
       gradients(2 * kWidth);
-  int sum_count = 0;
-  // The other rank has two samples, all zero.
+  int sum_call_count = 0;
+  // The other rank has two samples, all zero: it adds only to the last sum, the sample count.
   const SumOverRanks sum = [&](std::span<double> sums) {
-    ++sum_count;
+    ++sum_call_count;
     sums.back() += 2;
   };
   const BatchInfo batch{.is_training = true, .step_samples = 4, .sum_over_ranks = &sum};
   layer->forward(
       {*kernels, parameters.data(), workspace.data(), 2, batch, running.data(), observed.data()},
       x.data(), y.data());
-  CHECK(sum_count == 1);
+  CHECK(sum_call_count == 1);
   CHECK(y[0] == doctest::Approx((1 - 1.25) / std::sqrt(17.0 / 4 - 1.25 * 1.25 + 1e-5)));
   CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));  // this rank's half
   CHECK(observed[kWidth] == doctest::Approx((17.0 / 4 - 1.25 * 1.25) * 4 / 3 * 2 / 4));
@@ -132,7 +132,7 @@ TEST_CASE(
                                 batch,    running.data(),    observed.data()};
   layer->forward(empty, x.data(), y.data());
   layer->backward(empty, x.data(), y.data(), y.data(), gradients.data(), nullptr);
-  CHECK(sum_count == 3);
+  CHECK(sum_call_count == 3);
   CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));
   CHECK(gradients == std::vector<double>(2 * kWidth, 0));
 }

@@ -85,8 +85,8 @@ TEST_CASE("a checkpoint loads as it was saved") {
 }
 
 TEST_CASE(
-    "a state array of one number per tensor loads as saved, and is refused where a full array is "
-    "needed") {
+    "an optimizer array of one number per tensor loads as saved, and is refused where a full array "
+    "is needed") {
   const TemporaryDirectory folder;
   CheckpointLayout layout = kTensorLayout;
   layout.per_tensor_arrays = {"v"};
@@ -113,8 +113,8 @@ TEST_CASE("the newest checkpoints are kept, and older ones are removed") {
 }
 
 TEST_CASE(
-    "the checkpoint that was just saved is kept and loaded, even if earlier attempts left later "
-    "steps") {
+    "the checkpoint that was just saved is kept and loaded, even if checkpoints of later steps "
+    "exist") {
   const TemporaryDirectory folder;
   REQUIRE(checkpoints_in(folder, 1).save(state_at(100), kTensorLayout));
   // A process that is killed while it writes a checkpoint leaves such a folder.
@@ -136,8 +136,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a manifest whose epoch was changed counts as damaged, and the message says that training "
-    "starts anew") {
+    "a manifest whose epoch was changed is damaged, and the message says that training starts from "
+    "the beginning") {
   const TemporaryDirectory folder;
   REQUIRE(checkpoints_in(folder).save(state_at(42), kTensorLayout));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
@@ -230,7 +230,8 @@ TEST_CASE("a file larger than 64 GiB does not count as damaged if the manifest d
   const std::uintmax_t bytes = std::uintmax_t{65} << 30U;
   fs::resize_file(newest / "model.safetensors", bytes);  // a sparse file
   auto manifest = nlohmann::ordered_json::parse(*read_file(newest / "manifest.json", 1U << 20U));
-  manifest.erase("blake2b");  // the first version of the format had no checksum
+  // A manifest without a checksum is valid, because the first version of the format had none.
+  manifest.erase("blake2b");
   manifest["files"]["model.safetensors"]["bytes"] = bytes;
   REQUIRE(write_file_atomic(newest / "manifest.json", manifest.dump()));
   check_load_fails_with_little_memory(folder);
@@ -318,8 +319,8 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
   CHECK(check_attempt_owns_run(env));
   CHECK(check_attempt_owns_run(Env()));
 
-  // The other attempt takes over while the files are written: after the first check, before
-  // the second.
+  // The other attempt takes over while the stale attempt writes its files, between the two checks
+  // of the owner.
   int check_count = 0;
   const CheckpointFolder stale(folder.path() / "ckpt", 1, [&]() -> Result<> {
     if (++check_count == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
@@ -332,7 +333,8 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
   CHECK_FALSE(stale.save(state_at(1), kTensorLayout).has_value());
   std::vector<std::string> skipped;
   CHECK(loaded_step(checkpoints_in(folder), skipped) == 1);
-  // The stale attempt cannot tell who owns the files by now. The owner's next save removes them.
+  // The stale attempt leaves its files, because they may be the owner's by now. The owner's next
+  // save removes them.
   REQUIRE(skipped.size() == 1);
   CHECK(
       has(skipped[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
@@ -413,7 +415,7 @@ TEST_CASE("hostile safetensors files are refused") {
     return parsed ? std::string() : parsed.error().message;
   };
   CHECK(has(refusal(""), "truncated"));
-  CHECK(has(refusal(std::string(8, '\xff')), "truncated or no safetensors"));
+  CHECK(has(refusal(std::string(8, '\xff')), "truncated, or not a safetensors file"));
   CHECK(has(refusal(file_of("[1]", 0)), "not a JSON object"));
   CHECK(has(refusal(file_of("{", 0)), "not a JSON object"));
   CHECK(has(refusal(file_of(std::string(100'000, '['), 0)), "not a JSON object"));
@@ -440,7 +442,8 @@ TEST_CASE("hostile safetensors files are refused") {
             "overlap or leave a hole"));
   CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8)),
             "end at byte 4, the file has 8"));
-  CHECK(has(refusal(file_of(R"({"__metadata__":{"a":1}})", 0)), "more than text"));
+  CHECK(has(refusal(file_of(R"({"__metadata__":{"a":1}})", 0)),
+            "a value in __metadata__ is not text"));
 }
 
 }  // namespace dlrun::trainer

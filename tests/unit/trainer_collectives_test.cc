@@ -35,8 +35,8 @@ TEST_CASE(
 }
 
 TEST_CASE("collectives: bus bandwidth is defined as in nccl-tests") {
-  // doc/PERFORMANCE.md of nccl-tests: S/t * 2(n-1)/n for AllReduce, (n-1)/n for AllGather and
-  // ReduceScatter, 1 for Broadcast.
+  // doc/PERFORMANCE.md of nccl-tests: the bus bandwidth is S/t times 2(n-1)/n for AllReduce,
+  // (n-1)/n for AllGather and ReduceScatter, and 1 for Broadcast.
   CHECK(bus_factor(Collective::kAllReduce, 2) == doctest::Approx(1));
   CHECK(bus_factor(Collective::kAllReduce, 8) == doctest::Approx(1.75));
   CHECK(bus_factor(Collective::kAllGather, 4) == doctest::Approx(0.75));
@@ -58,7 +58,7 @@ TEST_CASE(
     const auto times = time_collective(**communicator, *kernels, *collective, sizes);
     REQUIRE(times);
     REQUIRE(times->size() == 2);
-    CHECK((*times)[0].bytes == 4);  // at least one element
+    CHECK((*times)[0].bytes == 4);  // one float
     CHECK((*times)[1].bytes == 4096);
     CHECK((*times)[1].microseconds >= 0);
   }

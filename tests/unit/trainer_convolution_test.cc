@@ -86,16 +86,16 @@ void check_convolution(KernelPair& pair, const Window& window, std::size_t n) {
   CAPTURE(window.output.channels);
   CAPTURE(window.input.height);
   CAPTURE(n);
-  const std::size_t inputs = n * window.input.size();
-  const std::size_t outputs = n * window.output.size();
-  const std::size_t weights = window.weight_count();
-  const auto x = drawn_float_values(inputs, 1);
-  const auto w = drawn_float_values(weights, 2);
+  const std::size_t input_count = n * window.input.size();
+  const std::size_t output_count = n * window.output.size();
+  const std::size_t weight_count = window.weight_count();
+  const auto x = drawn_float_values(input_count, 1);
+  const auto w = drawn_float_values(weight_count, 2);
   const auto bias = drawn_float_values(window.output.channels, 3);
-  const auto dy = drawn_float_values(outputs, 4);
-  std::vector<double> y(outputs);
-  std::vector<double> dx(inputs);
-  std::vector<double> dw(weights);
+  const auto dy = drawn_float_values(output_count, 4);
+  std::vector<double> y(output_count);
+  std::vector<double> dx(input_count);
+  std::vector<double> dw(weight_count);
   std::vector<double> dbias(window.output.channels);
   LayerKernels<double>& exact = pair.reference->layer_kernels();
   exact.convolve(window, n, x.data(), w.data(), bias.data(), false, y.data());
@@ -106,9 +106,9 @@ void check_convolution(KernelPair& pair, const Window& window, std::size_t n) {
   GuardedArray float_w(w);
   GuardedArray float_bias(bias);
   GuardedArray float_dy(dy);
-  GuardedArray float_y(outputs);
-  GuardedArray float_dx(inputs);
-  GuardedArray float_dw(weights);
+  GuardedArray float_y(output_count);
+  GuardedArray float_dx(input_count);
+  GuardedArray float_dw(weight_count);
   GuardedArray float_dbias(dbias.size());
   LayerKernels<float>& layers = pair.kernels->layer_kernels();
   constexpr double kClose = 1e-5;
@@ -181,8 +181,8 @@ TEST_CASE("convolutions of many channels match plain loops, and use a matrix pro
     std::size_t edge, in_channels, out_channels, size, stride, padding;
     const char* implementation;
   };
-  // The tiles of 4 x 4 of "winograd" end with the image or reach beyond it, with and without zeros
-  // around the image.
+  // "winograd" uses tiles of 4 x 4. The last tiles end with the image or reach beyond it, with and
+  // without padding.
   for (const Case& c : {Case{8, 64, 64, 3, 1, 1, "winograd"},
                         {11, 64, 80, 3, 1, 1, "winograd"},
                         {12, 80, 64, 3, 1, 0, "winograd"},

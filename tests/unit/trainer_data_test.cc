@@ -16,7 +16,7 @@ namespace {
 using Samples = std::vector<std::uint32_t>;
 
 /// Returns the samples of every step of an epoch, over all ranks in rank order. `batch` is the
-/// batch of one rank. Checks the size of each rank's part.
+/// batch size of one rank. Checks the size of each rank's part.
 std::vector<Samples> steps_of_epoch(std::size_t sample_count, std::size_t batch, int rank_count,
                                     std::size_t epoch) {
   std::vector<Samples> steps;
@@ -45,13 +45,14 @@ std::vector<Samples> steps_of_epoch(std::size_t sample_count, std::size_t batch,
 }  // namespace
 
 TEST_CASE("the ranks' batches form the same global batches at every world size") {
-  for (const std::size_t samples : {96U, 97U, 107U, 5U}) {
-    for (const int size : {2, 3, 4, 6, 12}) {
-      CAPTURE(samples);
-      CAPTURE(size);
-      const auto one = steps_of_epoch(samples, 24, 1, 3);
-      const auto many = steps_of_epoch(samples, 24 / static_cast<std::size_t>(size), size, 3);
-      CHECK(one == many);
+  for (const std::size_t sample_count : {96U, 97U, 107U, 5U}) {
+    for (const int rank_count : {2, 3, 4, 6, 12}) {
+      CAPTURE(sample_count);
+      CAPTURE(rank_count);
+      const auto one_rank = steps_of_epoch(sample_count, 24, 1, 3);
+      const auto many_ranks =
+          steps_of_epoch(sample_count, 24 / static_cast<std::size_t>(rank_count), rank_count, 3);
+      CHECK(one_rank == many_ranks);
     }
   }
 }
@@ -140,8 +141,8 @@ TEST_CASE("steps_left() equals the number of steps that follow") {
 }
 
 TEST_CASE(
-    "with --shard epoch, a changed number of ranks continues after the same total number of "
-    "samples, rounded down") {
+    "with --shard epoch, another number of ranks resumes after the same total number of samples, "
+    "rounded down") {
   CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPosition{3, 17});
   CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPosition{0, 70});
   CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPosition{2, 80});
@@ -212,7 +213,7 @@ TEST_CASE(
     CHECK((u >= 0 && u < 1));
     sum += u;
   }
-  CHECK(sum / 10'000 == doctest::Approx(0.5).epsilon(0.03));  // 15 standard deviations of the mean
+  CHECK(sum / 10'000 == doctest::Approx(0.5).epsilon(0.03));  // within 15 standard deviations
 }
 
 }  // namespace dlrun::trainer

@@ -80,7 +80,7 @@ std::vector<float> element_values(const ImageShape& shape, const Value& value) {
 
 }  // namespace
 
-TEST_CASE("the windows over a pixel are exactly those that contain it") {
+TEST_CASE("windows_over() returns exactly the windows that contain the pixel") {
   for (std::size_t size = 1; size <= 5; ++size) {
     for (std::size_t stride = 1; stride <= 6; ++stride) {
       for (std::size_t inputs = size; inputs <= 14; ++inputs) {
@@ -99,8 +99,8 @@ TEST_CASE("the windows over a pixel are exactly those that contain it") {
 }
 
 TEST_CASE(
-    "pooling element by element gives the bits of the CPU's loops, also with equal numbers in a "
-    "window") {
+    "pooling element by element gives the same bits as the CPU's loops, even with equal numbers in "
+    "a window") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layer_kernels();
   for (const Window& window : windows()) {
@@ -197,9 +197,9 @@ TEST_CASE(
       for (std::size_t column = 0; column < window.size; ++column) {
         for (std::size_t k = 0; k < window.input.channels; ++k) {
           double sum = 0;
-          for (std::size_t at = 0; at * window.output.channels < dy.size(); ++at)
-            sum += depthwise_input(window, x.data(), at, k, row, column) *
-                   dy[at * window.output.channels + k];
+          for (std::size_t pixel = 0; pixel * window.output.channels < dy.size(); ++pixel)
+            sum += depthwise_input(window, x.data(), pixel, k, row, column) *
+                   dy[pixel * window.output.channels + k];
           CHECK(sum == dw[(row * window.size + column) * window.input.channels + k]);
         }
       }

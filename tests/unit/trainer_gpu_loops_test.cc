@@ -25,7 +25,7 @@
 namespace dlrun::trainer {
 namespace {
 
-std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
+std::vector<float> random_numbers(std::size_t count, std::uint64_t seed) {
   Random random(seed, Purpose::kInit);
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
@@ -48,7 +48,7 @@ std::vector<float> unwritten(std::size_t count) {
   return std::vector<float>(count, NAN);
 }
 
-/// Compares the GPU's update with the CPU's, to the bit, with 0, 1 and 2 state arrays.
+/// Compares the GPU's update with the CPU's, bit for bit, with 0, 1 and 2 state arrays.
 template <typename Formula>
 void check_update() {
   std::array<float, sizeof(Formula) / sizeof(float)> coefficients{};
@@ -58,8 +58,8 @@ void check_update() {
   constexpr std::size_t kCount = 70'001;  // not a multiple of a block's threads
   for (int states = 0; states <= 2; ++states) {
     CAPTURE(states);
-    std::array<std::vector<float>, 4> got{numbers(kCount, 1), numbers(kCount, 2),
-                                          numbers(kCount, 3), numbers(kCount, 4)};
+    std::array<std::vector<float>, 4> got{random_numbers(kCount, 1), random_numbers(kCount, 2),
+                                          random_numbers(kCount, 3), random_numbers(kCount, 4)};
     for (float& value : got[2]) value = std::abs(value);
     for (float& value : got[3]) value = std::abs(value);
     auto expected = got;
@@ -81,7 +81,7 @@ void check_updates(const std::variant<Formula...>& /*any*/) {
 
 }  // namespace
 
-TEST_CASE("the GPU's updates give the CPU's bits for every formula of the optimizers") {
+TEST_CASE("the GPU's updates give the same bits as the CPU's for every formula of the optimizers") {
   check_updates(AnyFormula<float>());
 }
 
@@ -94,7 +94,7 @@ TEST_CASE(
     const std::size_t columns = pair[1];
     CAPTURE(rows);
     CAPTURE(columns);
-    const std::vector<float> x = numbers(rows * columns, 1);
+    const std::vector<float> x = random_numbers(rows * columns, 1);
     std::vector<float> y = unwritten(x.size());
     cuda::transpose(x.data(), rows, columns, y.data(), nullptr);
     bool is_transposed = true;
@@ -110,9 +110,9 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   constexpr std::size_t kImages = 3;
   // A row has more elements than a block has threads.
   const Window w{{7, 9, 41}, {3, 4, 41}, 3, 2, 0};
-  auto x = numbers(kImages * w.input.size(), 1);
+  auto x = random_numbers(kImages * w.input.size(), 1);
   for (float& value : x) value = std::round(value * 4);
-  const auto dy = numbers(kImages * w.output.size(), 2);
+  const auto dy = random_numbers(kImages * w.output.size(), 2);
   auto y = unwritten(dy.size());
   auto expected_y = y;
   auto dx = unwritten(x.size());
@@ -131,9 +131,9 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   check_close(dx, expected_dx, 1e-6);
 
   const Window depthwise_window{w.input, {4, 5, 41}, 3, 2, 1, true};
-  const auto depthwise_dy = numbers(kImages * depthwise_window.output.size(), 8);
-  const auto weights = numbers(depthwise_window.weight_count(), 5);
-  const auto bias = numbers(depthwise_window.output.channels, 6);
+  const auto depthwise_dy = random_numbers(kImages * depthwise_window.output.size(), 8);
+  const auto weights = random_numbers(depthwise_window.weight_count(), 5);
+  const auto bias = random_numbers(depthwise_window.output.channels, 6);
   for (const float* const biases : {bias.data(), static_cast<const float*>(nullptr)}) {
     for (const bool with_relu : {false, true}) {
       auto z = unwritten(depthwise_dy.size());
@@ -187,7 +187,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   cuda::silu(x.data(), dx.data(), x.size(), nullptr);
   layers.silu(x.data(), expected_dx.data(), x.size());
   check_close(dx, expected_dx, 1e-6);
-  const auto gradients = numbers(x.size(), 7);
+  const auto gradients = random_numbers(x.size(), 7);
   cuda::silu_backward(x.data(), gradients.data(), dx.data(), x.size(), nullptr);
   layers.silu_backward(x.data(), gradients.data(), expected_dx.data(), x.size());
   check_close(dx, expected_dx, 1e-6);
@@ -201,7 +201,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
 
   const ImageShape square{9, 9, 35};
   const std::vector<ImageChange> changes{{1, 1, 2, -3}, {3, 0, 0, 1}, {2, 1, -1, 0}};
-  const auto images = numbers(changes.size() * square.size(), 9);
+  const auto images = random_numbers(changes.size() * square.size(), 9);
   auto moved = unwritten(images.size());
   auto expected_moved = moved;
   cuda::change_images(square, changes.data(), changes.size(), images.data(), moved.data(), nullptr);
@@ -210,7 +210,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
 
   constexpr std::size_t kRows = 300;  // more than a block has threads
   constexpr std::size_t kClasses = 10;
-  const auto logits = numbers(kRows * kClasses, 3);
+  const auto logits = random_numbers(kRows * kClasses, 3);
   std::vector<std::uint8_t> labels(kRows * kClasses);
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 7 < 3 ? 1 : 0;
   std::vector<std::uint32_t> counts(3 * kClasses, 1);
@@ -242,19 +242,19 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
 TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layer_kernels();
-  // The cases are one row, no row, and the rows of one block and of several, with channels for a
-  // part of a warp and for several warps.
+  // The rows are one, none, those of one block, and those of several blocks. The channels fill a
+  // part of a warp, or several warps.
   for (const auto& pair :
        std::array<std::array<std::size_t, 2>, 5>{{{1, 3}, {0, 4}, {50, 1}, {700, 70}, {3000, 5}}}) {
     const std::size_t rows = pair[0];
     const std::size_t channels = pair[1];
     CAPTURE(rows);
     CAPTURE(channels);
-    auto x = numbers(rows * channels, 1);
-    // Values whose sums are exact in float.
+    auto x = random_numbers(rows * channels, 1);
+    // The sums of these values are exact in float.
     for (float& value : x) value = 3 + std::round(value * 256) / 256;
-    const auto dy = numbers(rows * channels, 2);
-    const auto parameters = numbers(2 * channels, 3);
+    const auto dy = random_numbers(rows * channels, 2);
+    const auto parameters = random_numbers(2 * channels, 3);
     const std::vector<float> running(2 * channels, 2.5F);
     std::vector<double> partials(cuda::count_of_partials(rows, channels), NAN);
     std::vector<double> sums(2 * channels, NAN);
@@ -329,8 +329,8 @@ TEST_CASE("the GPU's element-wise functions, gather and sums of squares match th
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layer_kernels();
   constexpr std::size_t kCount = 700;
-  const auto a = numbers(kCount, 1);
-  const auto b = numbers(kCount, 2);
+  const auto a = random_numbers(kCount, 1);
+  const auto b = random_numbers(kCount, 2);
   auto got = unwritten(kCount);
   auto expected = got;
   const auto compare_and_reset = [&](const char* what) {
@@ -432,7 +432,7 @@ TEST_CASE("a host array may change as soon as its copy to the GPU is queued") {
     if (i == 4) CHECK(gpu_on_cpu::queue.done_count == 0);  // enough room, so no copy had to wait
   }
   CHECK(gpu_on_cpu::queue.done_count > 0);
-  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued_count());
   CHECK(received == sent);
 }
 
@@ -459,16 +459,16 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
     REQUIRE(graphs.begin_step(kind, nullptr).has_value());
     CHECK(graphs.is_capturing() == !is_first);
     if (!is_first) uploads.note_capture();
-    const std::size_t before = gpu_on_cpu::queue.ever_queued();
+    const std::size_t before = gpu_on_cpu::queue.ever_queued_count();
     for (int i = 0; i < times; ++i) send(bytes);
-    CHECK((gpu_on_cpu::queue.ever_queued() == before) == !is_first);
+    CHECK((gpu_on_cpu::queue.ever_queued_count() == before) == !is_first);
     if (is_first) return;
     REQUIRE(graphs.launch().has_value());
     REQUIRE(uploads.note_launch().has_value());
     CHECK_FALSE(graphs.is_capturing());
     for (int i = 0; i < 30; ++i) send(kChunk / 2);  // later copies reuse the ring's chunks
   };
-  const std::size_t graphs_before = gpu_on_cpu::queue.graphs_instantiated;
+  const std::size_t graphs_before = gpu_on_cpu::queue.instantiated_graph_count;
   step(32, 100, 5, true);
   step(32, 100, 5, false);
   step(12, kChunk / 3, 5, true);
@@ -476,12 +476,12 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
   step(12, kChunk, 5, false);
   step(32, 100, 5, false);
   // One graph per kind: only the arguments differed.
-  CHECK(gpu_on_cpu::queue.graphs_instantiated == graphs_before + 2);
-  step(12, 12 * kChunk, 5, false);                                    // more than the ring holds
-  CHECK(gpu_on_cpu::queue.graphs_instantiated == graphs_before + 3);  // the operations differ
+  CHECK(gpu_on_cpu::queue.instantiated_graph_count == graphs_before + 2);
+  step(12, 12 * kChunk, 5, false);  // more than the ring holds
+  CHECK(gpu_on_cpu::queue.instantiated_graph_count == graphs_before + 3);  // the operations differ
   step(12, 12 * kChunk, 5, false);
-  CHECK(gpu_on_cpu::queue.graphs_instantiated == graphs_before + 3);
-  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
+  CHECK(gpu_on_cpu::queue.instantiated_graph_count == graphs_before + 3);
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued_count());
   CHECK(received == sent);
 }
 
@@ -508,12 +508,12 @@ TEST_CASE(
   gpu_on_cpu::has_host_memory = true;
   CHECK(try_to_send());
   REQUIRE(uploads.note_launch().has_value());
-  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued_count());
   CHECK(received == sent);
 }
 
 TEST_CASE(
-    "rows that are sent to the GPU arrive in order, also if they fill several chunks or one row "
+    "rows that are sent to the GPU arrive in order, even if they fill several chunks or one row "
     "exceeds a chunk") {
   for (const std::size_t width :
        {std::size_t{0}, std::size_t{1}, std::size_t{3000}, cuda::Uploads::kChunkBytes + 1}) {
@@ -533,7 +533,7 @@ TEST_CASE(
     std::vector<std::uint8_t> received(rows.size() * width);
     REQUIRE(uploads.copy_rows(received.data(), from.data(), rows, width).has_value());
     std::fill(from.begin(), from.end(), std::uint8_t{0xee});
-    gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
+    gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued_count());
     CHECK(received == expected);
   }
 }

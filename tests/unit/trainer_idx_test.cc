@@ -80,7 +80,7 @@ TEST_CASE("a FIFO in place of a data file is refused without waiting for a write
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
-    "data that do not fit into memory are an error that names the file or the folder, not an "
+    "data that do not fit into memory cause an error with the path of the file or folder, not an "
     "abort") {
   const TemporaryDirectory folder;
   write(folder / "large", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3});
@@ -172,8 +172,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a gzip stream that is cut, damaged or larger than the limit is refused, and the error names "
-    "the file") {
+    "a gzip stream that is cut, damaged or larger than the limit is refused with the name of its "
+    "file") {
   const TemporaryDirectory folder;
   Bytes labels{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
   for (std::uint32_t i = 0; i < 100'000; ++i)
@@ -203,7 +203,7 @@ TEST_CASE("a missing file and a folder in its place are different errors") {
   CHECK(has(read_idx(folder.path(), 1).error().message, "is not a regular file"));
 }
 
-TEST_CASE("digits in files have the images and labels that were generated") {
+TEST_CASE("digits that write_digits() writes to files are read back unchanged") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 30, 20, 7));
   const auto split = load_idx_folder(folder.path());
@@ -214,7 +214,7 @@ TEST_CASE("digits in files have the images and labels that were generated") {
   CHECK(split->train.classes == 10);
 }
 
-TEST_CASE("the error for a data folder names the file that is missing or wrong") {
+TEST_CASE("the error for a data folder has the name of the file that is missing or wrong") {
   const TemporaryDirectory folder;
   CHECK(has(load_idx_folder(folder / "none").error().message, "none"));
   CHECK(has(load_idx_folder(folder.path()).error().message,

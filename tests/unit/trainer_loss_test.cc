@@ -49,7 +49,9 @@ TEST_CASE(
   check_against_reference<float>(1e-6);
 }
 
-TEST_CASE("the sigmoid loss's gradient equals its derivative, by central differences in double") {
+TEST_CASE(
+    "the gradient of the sigmoid loss equals the loss's derivative, by central differences in "
+    "double") {
   auto kernels = make_cpu_kernels<double>(1);
   std::vector<double> logits{0.3, -1.2, 2.5, 0.0, -0.7, 4.0};
   const std::vector<std::uint8_t> labels{1, 0, 0, 1, 1, 0};

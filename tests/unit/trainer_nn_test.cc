@@ -117,7 +117,7 @@ TEST_CASE(
             doctest::Approx((above - below) / (2 * kStep)).epsilon(1e-6).scale(1e-2));
       largest = std::max(largest, std::abs(gradients[i]));
     }
-    CHECK(largest > 0.01);  // a network of zeros would pass the comparison, too
+    CHECK(largest > 0.01);  // a network of zeros would also pass the comparison
   }
 }
 
@@ -147,20 +147,20 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "resnet50 on patches uses Winograd and matrix products, and no convolution uses oneDNN's slow "
+    "resnet50 on large images uses Winograd and matrix products, but never oneDNN's slow "
     "reference") {
-  constexpr ImageShape kPatch{120, 120, 12};
+  constexpr ImageShape kLarge{120, 120, 12};
   auto kernels = make_cpu_kernels<float>(1);
   const auto layer_texts = layer_texts_of("resnet50", {}, kClasses);
   REQUIRE(layer_texts.has_value());
-  Network<float> network(*kernels, layers_of<float>(*layer_texts, kPatch), kPatch.size(), 1, 0);
+  Network<float> network(*kernels, layers_of<float>(*layer_texts, kLarge), kLarge.size(), 1, 0);
   network.initialise(1);
   network.forward(1, {.is_training = true});
   network.backward(1, [](std::size_t) {});
   REQUIRE(kernels->synchronise().has_value());
   const std::vector<std::string> used = kernels->layer_kernels().implementations();
   for (const std::string& name : used) CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
-  for (const char* way : {"winograd", "product"}) CHECK(std::ranges::count(used, way) == 1);
+  for (const char* name : {"winograd", "product"}) CHECK(std::ranges::count(used, name) == 1);
 }
 
 TEST_CASE("backward overwrites old gradients, and reports layers from the last to the first") {
@@ -218,8 +218,8 @@ TEST_CASE(
 }
 
 TEST_CASE_TEMPLATE(
-    "if layers compute a batch in parts, outputs equal those of single samples, and gradients "
-    "their sum",
+    "a layer that computes a batch in parts gives each sample's outputs and the sum of all "
+    "samples' gradients",
     T, float, double) {
   constexpr ImageShape kLarge{28, 28, 1};
   constexpr std::size_t kMany = 14;
@@ -233,7 +233,7 @@ TEST_CASE_TEMPLATE(
       CAPTURE(network.description());
       CAPTURE(threads);
       // A layer needs several parts for the batch; otherwise this test would check nothing.
-      REQUIRE(kernels->layer_kernels().samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);
+      REQUIRE(kernels->layer_kernels().samples_per_part(26 * 26 * 128 * sizeof(T)) < kMany);
       network.initialise(3);
       Random random(9, Purpose::kShuffle);
       std::vector<T> images(kMany * kLarge.size());
@@ -312,7 +312,7 @@ TEST_CASE(
   double totals[2] = {0, 0};
   kernels->softmax_cross_entropy(logits, labels, 2, 3, 1, gradient, totals);
   CHECK(totals[0] == doctest::Approx(std::log(3)));  // 0 for the first sample, log 3 for the second
-  CHECK(totals[1] == 1);                             // the first of equal logits counts
+  CHECK(totals[1] == 1);  // the second sample is wrong: of equal logits, the first is the answer
   CHECK(gradient[0] == doctest::Approx(0));
   CHECK(gradient[3] == doctest::Approx(1.0 / 3));
   CHECK(gradient[4] == doctest::Approx(-2.0 / 3));
@@ -379,7 +379,7 @@ TEST_CASE("initial parameters depend only on the seed, and have the published va
 
 TEST_CASE(
     "cnn has the published layers 32c3, 64c3, maxpool 2, 128, 10 with dropouts, and an unknown "
-    "name is refused") {
+    "model is refused") {
   auto kernels = make_cpu_kernels<float>(1);
   Network<float> cnn(*kernels, layers_of<float>(*layer_texts_of("cnn", {}, 10), {28, 28, 1}, 10),
                      784, 2, 0);

@@ -78,13 +78,14 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
     CAPTURE(reference.momentum);
     CAPTURE(reference.weight_decay);
     CAPTURE(reference.clip_norm);
-    const auto exact = trained_parameters<double>(reference, 1, 1);
-    const auto single = trained_parameters<float>(reference, 1, 1);
+    const auto doubles = trained_parameters<double>(reference, 1, 1);
+    const auto floats = trained_parameters<float>(reference, 1, 1);
     for (std::size_t i = 0; i < 8; ++i) {
       CAPTURE(i);
-      CHECK(exact[i] == doctest::Approx(reference.expected_parameters[i]).epsilon(1e-12).scale(1));
+      CHECK(doubles[i] ==
+            doctest::Approx(reference.expected_parameters[i]).epsilon(1e-12).scale(1));
       // The tolerance covers the float rounding of ten steps.
-      CHECK(single[i] == doctest::Approx(reference.expected_parameters[i]).epsilon(2e-5).scale(1));
+      CHECK(floats[i] == doctest::Approx(reference.expected_parameters[i]).epsilon(2e-5).scale(1));
     }
   }
 }
@@ -92,8 +93,8 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
 TEST_CASE(
     "an optimizer gives the same bits for an element at any position and with any number of "
     "threads") {
-  // Vector loops have a scalar remainder, and threads have boundaries. Ranks stay equal only if
-  // neither affects the bits.
+  // An element may be in a vector loop or in its scalar remainder, and in the range of any thread.
+  // The ranks keep equal parameters only if this does not affect the bits.
   constexpr std::size_t kCopies = 5003;
   for (const Case& reference : kCases) {
     CAPTURE(reference.name);
@@ -108,17 +109,17 @@ TEST_CASE(
 TEST_CASE(
     "make_optimizer() accepts every name of optimizer_names(), and lists them for an unknown "
     "name") {
-  std::string names;
-  for (const auto part : split(optimizer_names(), '|')) {
+  std::string listed;
+  for (const auto name : split(optimizer_names(), '|')) {
     OptimizerOptions options;
-    options.name = part;
+    options.name = name;
     CHECK_MESSAGE(make_optimizer<float>(options).has_value(), options.name);
-    names += (names.empty() ? "" : ", ") + options.name;
+    listed += (listed.empty() ? "" : ", ") + options.name;
   }
   OptimizerOptions unknown;
   unknown.name = "adamm";
   CHECK(make_optimizer<float>(unknown).error().message ==
-        "--optimizer adamm: expected one of " + names);
+        "--optimizer adamm: expected one of " + listed);
 }
 
 TEST_CASE("every optimizer has reference cases, also with weight decay and with clipping") {
@@ -130,8 +131,8 @@ TEST_CASE("every optimizer has reference cases, also with weight decay and with 
       });
     };
     constexpr const char* kRemedy =
-        "add the case to tests/reference/optimizers.py, and make optimizers.inc again with this "
-        "script";
+        "add the case to tests/reference/optimizers.py, and let this script write optimizers.inc "
+        "again";
     CHECK_MESSAGE(has_case([](const Case&) { return true; }), kRemedy);
     CHECK_MESSAGE(has_case([](const Case& one) { return one.weight_decay > 0; }), kRemedy);
     CHECK_MESSAGE(has_case([](const Case& one) { return one.clip_norm > 0; }), kRemedy);
@@ -144,16 +145,16 @@ TEST_CASE(
   std::vector<float> x(100'003);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
-  const std::array<TensorRange, 3> parts{{{0, 17}, {17, 99'000}, {99'017, 0}}};
+  const std::array<TensorRange, 3> ranges{{{0, 17}, {17, 99'000}, {99'017, 0}}};
   std::array<double, 3> one{};
-  make_cpu_kernels<float>(1)->sums_of_squares(x.data(), parts, one.data());
+  make_cpu_kernels<float>(1)->sums_of_squares(x.data(), ranges, one.data());
   double direct = 0;
   for (std::size_t i = 17; i < 99'017; ++i) direct += double{x[i]} * double{x[i]};
   CHECK(one[1] == doctest::Approx(direct).epsilon(1e-13));
   CHECK(one[2] == 0);
   for (const int threads : {2, 3}) {
     std::array<double, 3> many{};
-    make_cpu_kernels<float>(threads)->sums_of_squares(x.data(), parts, many.data());
+    make_cpu_kernels<float>(threads)->sums_of_squares(x.data(), ranges, many.data());
     CHECK(many == one);
   }
   const std::vector<float> threes(70'000, 3);
@@ -171,8 +172,8 @@ TEST_CASE("clipping keeps small gradients, and scales larger ones to the limit")
 }
 
 TEST_CASE("lars and lamb use the unscaled learning rate for a weight of zeros") {
-  // For other weights, the rate is proportional to the weight's norm, which would keep a weight of
-  // zeros at zero.
+  // The rate of other weights is proportional to the weight's norm. With this rule, a weight of
+  // zeros would never change.
   for (const char* name : {"lars", "lamb"}) {
     CAPTURE(name);
     OptimizerOptions options;
@@ -185,11 +186,11 @@ TEST_CASE("lars and lamb use the unscaled learning rate for a weight of zeros") 
     std::array<double, 2> first{};
     std::array<double, 2> second{};
     const std::array<double*, 2> states{first.data(), second.data()};
-    const TensorRange part{0, 2};
+    const TensorRange weight{0, 2};
     (*optimizer)
         ->step(*kernels,
                {parameters.data(), gradients.data(),
-                std::span(states).first((*optimizer)->states().size()), 2, std::span(&part, 1)},
+                std::span(states).first((*optimizer)->states().size()), 2, std::span(&weight, 1)},
                {0.1, 1, 1});
     CHECK(parameters[0] == doctest::Approx(-0.1).epsilon(1e-5));
     CHECK(parameters[1] == doctest::Approx(0.1).epsilon(1e-5));

@@ -45,9 +45,9 @@ TEST_CASE(
     const auto values = values_of_flag(row.option.name);
     CHECK_FALSE(values.empty());
     if (row.format != Format::kChoice) continue;
-    std::set<std::string> of_key;
-    for (const auto word : split(row.choices, ' ')) of_key.emplace(word);
-    CHECK(of_key == values);
+    std::set<std::string> choices;
+    for (const auto word : split(row.choices, ' ')) choices.emplace(word);
+    CHECK(choices == values);
     ++choice_key_count;
   }
   CHECK(choice_key_count > 10);
@@ -63,9 +63,9 @@ TEST_CASE("--cuda-graphs true needs --device cuda") {
 }
 
 TEST_CASE("--precision bf16 needs --device cuda") {
-  const Words rounded{"--device", "cuda", "--precision", "bf16"};
-  REQUIRE(parse_options(rounded, Env()).has_value());
-  CHECK(parse_options(rounded, Env())->precision == Precision::kBfloat16);
+  const Words words{"--device", "cuda", "--precision", "bf16"};
+  REQUIRE(parse_options(words, Env()).has_value());
+  CHECK(parse_options(words, Env())->precision == Precision::kBfloat16);
   CHECK(parse_options(Words{"--device", "cuda"}, Env())->precision == Precision::kFloat32);
   CHECK(parse_options(Words{"--precision", "float32"}, Env()).has_value());
   CHECK(message_of({"--precision", "bf16"}) ==
@@ -185,9 +185,9 @@ TEST_CASE("the flags of optimizer and learning rate schedule are parsed") {
         "--lr-decay step and --lr-steps N[,N...] need each other");
   CHECK(message_of({"--lr-steps", "3"}) ==
         "--lr-decay step and --lr-steps N[,N...] need each other");
-  const auto refused = message_of({"--optimizer", "adamm"});
+  const auto message = message_of({"--optimizer", "adamm"});
   for (const char* part : {"expected one of adam|", "|adamw|", "|sgd|", "|novograd"})
-    CHECK(refused.find(part) != std::string::npos);
+    CHECK(message.find(part) != std::string::npos);
 }
 
 TEST_CASE("the error for a wrong flag or value states what is accepted") {

@@ -46,8 +46,8 @@ TEST_CASE(
 TEST_CASE(
     "a patch with a single label is nearest, by the sums of its bands, to the example patch of "
     "that label") {
-  // Uses only patches that have exactly one label, and examples of another seed. The sum over a
-  // band's pixels removes noise. At least 95 % of the patches must be nearest to their class.
+  // The patches and the examples have different seeds. The sum over a band's pixels removes noise.
+  // More than 95 % of the patches must be nearest to the example of their label.
   const auto band_sums = [](const Dataset& data, std::size_t i) {
     std::vector<double> sums(12);
     for (std::size_t at = 0; at < data.features; ++at)
@@ -67,7 +67,7 @@ TEST_CASE(
       sums_of_example[static_cast<std::size_t>(label)] = band_sums(train, i);
   }
   int right_count = 0;
-  int all_count = 0;
+  int tested_count = 0;
   for (std::size_t i = 0; i < test.size(); ++i) {
     const auto label = only_label(test, i);
     if (label < 0) continue;
@@ -80,10 +80,10 @@ TEST_CASE(
     };
     const auto nearest = std::ranges::min_element(sums_of_example, {}, distance);
     right_count += nearest - sums_of_example.begin() == label ? 1 : 0;
-    ++all_count;
+    ++tested_count;
   }
-  CHECK(all_count > 80);
-  CHECK(right_count > 0.95 * all_count);
+  CHECK(tested_count > 80);
+  CHECK(right_count > 0.95 * tested_count);
 }
 
 TEST_CASE(

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Stores the reports. While is_broken, report_progress() stores the report and fails.
+/// Stores the reports. If is_broken is true, report_progress() still stores the report, but fails.
 class RecordingStore final : public Store {
  public:
   Result<> put(std::string_view, std::string_view) override { return {}; }
@@ -106,8 +106,7 @@ TEST_CASE(
   CHECK(text.starts_with("{\"epoch\":1}\n{\"epo\n{\"time\":"));
 }
 
-TEST_CASE(
-    "metrics or reports that cannot be written are an error that names the file or the agent") {
+TEST_CASE("if metrics cannot be written or a report cannot be sent, the error says why") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);

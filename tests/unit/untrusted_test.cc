@@ -76,8 +76,7 @@ TEST_CASE("incomplete or malformed JSON is refused without a crash") {
 }
 
 TEST_CASE(
-    "a line of a record that is nested too deep counts as damaged, although its checksum is "
-    "right") {
+    "a too deeply nested line of a record counts as damaged, although its checksum is right") {
   const std::string body = "{\"event\":\"result\",\"a\":" + nested(100'000);
   // The lines below all have a valid checksum, because anybody can compute one.
   const std::string honest = to_checked_line({{"event", "ended"}});
@@ -135,7 +134,7 @@ TEST_CASE("a link that alternates between a file and a FIFO never makes the read
   flipper.join();
   CHECK_FALSE(is_fifo_opened);
   CHECK(opened_file_count > 0);
-  // Lets the writer end; it may not have opened the FIFO yet.
+  // If the writer still waits in open(), this lets it end.
   const UniqueFd reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   writer.join();
 }
@@ -149,7 +148,7 @@ TEST_CASE("a symbolic link is refused with Links::kRefuse, and followed with Lin
   CHECK(read_untrusted(folder / "none", 100, Links::kRefuse).error().code == Errc::kNotFound);
 }
 
-TEST_CASE("a sparse file beyond the limit is refused by its size, not read") {
+TEST_CASE("a sparse file beyond the limit is refused without being read") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder / "a", "").has_value());
   REQUIRE(::truncate((folder / "a").c_str(), off_t{1} << 41) == 0);

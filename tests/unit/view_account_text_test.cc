@@ -12,7 +12,7 @@ TEST_CASE("the hours of an account have the unit of their resource") {
       "proj1: 9 of 10 GPU-hours (a100) are left for ann; 100 of 100 MiB-hours of memory are left");
 }
 
-TEST_CASE("the warning about too few hours names the user if the limit is that of one user") {
+TEST_CASE("the warning about too few hours mentions the user if the limit applies to one user") {
   const AccountUse of_account{"proj1", {{"gres/gpu", "", 6000, 0, 0}}};
   CHECK(too_few_hours_text(of_account, 200.0, std::nullopt)
             .starts_with("the job may use 200 GPU-hours, and the account proj1 has 100 left: "));

@@ -32,7 +32,7 @@ TEST_CASE("a rehearsal's prediction compares memory and time with the requests o
   figures.gpu_used_bytes = 30.0 * (1 << 30);
   figures.gpu_total_bytes = 80.0 * (1 << 30);
   figures.seconds_per_step = 0.5;
-  figures.steps = 10'000;
+  figures.total_steps = 10'000;
   const auto small = predictions(rehearsal);
   CHECK(small.rehearsal == "x-rehearsal: passed");
   CHECK(has(small.memory, "for the 4 ranks of a node"));
@@ -43,7 +43,7 @@ TEST_CASE("a rehearsal's prediction compares memory and time with the requests o
   const auto large = predictions(rehearsal);
   CHECK_FALSE(has(large.memory, "too little"));
   CHECK_FALSE(has(large.time, "too short"));
-  figures.steps.reset();
+  figures.total_steps.reset();
   CHECK(has(predictions(rehearsal).time, "does not report how many steps"));
   figures.seconds_per_step.reset();
   CHECK(has(predictions(rehearsal).time, "fewer than three reports with a new step"));
@@ -55,8 +55,7 @@ TEST_CASE("a rehearsal's prediction compares memory and time with the requests o
   CHECK(none.time.empty());
 }
 
-TEST_CASE(
-    "a rehearsal's text says that it has failed and why, has not started, runs, or has passed") {
+TEST_CASE("a rehearsal's text shows its state, and the reason if it has failed") {
   CHECK(text_in_state(RehearsalState::kFailed, "out of memory") == "x: failed: out of memory");
   CHECK(text_in_state(RehearsalState::kNotStarted) == "x: it has not started");
   CHECK(text_in_state(RehearsalState::kRunning) == "x: it runs");

@@ -1,4 +1,4 @@
-// Tests of the feed that keeps the overview of `dlrun top` up to date.
+// Tests the feed that keeps the overview of `dlrun top` up to date.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +12,9 @@
 #include "common/env.h"
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "launcher/runs/journal.h"
 #include "launcher/runs/status.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/view/run_feed.h"
 #include "tests/temporary_directory.h"
 
@@ -21,7 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A run of Slurm's job 42. squeue prints the file `queue`, and adds a line to the file `calls`.
+/// A run with job 42. The script `squeue` prints the file `queue`, and adds an empty line to the
+/// file `calls`.
 struct RunOfOneJob {
   TemporaryDirectory folder;
   Env env;
@@ -51,7 +54,7 @@ struct RunOfOneJob {
   void add_event(const nlohmann::ordered_json& event) const {
     std::ofstream(run / "events.jsonl", std::ios::app) << to_checked_line(event);
   }
-  [[nodiscard]] std::size_t calls() const {
+  [[nodiscard]] std::size_t call_count() const {
     const auto text = read_file(folder / "calls", 100'000);
     return text ? text->size() : 0;
   }
@@ -69,7 +72,8 @@ bool holds_within(std::chrono::seconds limit, const std::function<bool()>& condi
 }  // namespace
 
 TEST_CASE_FIXTURE(RunOfOneJob,
-                  "a new attempt in the record leads to a new query, not to the last answer") {
+                  "after a new attempt in the record, the feed queries Slurm instead of using the "
+                  "previous answer") {
   add_event({{"event", "claimed"}, {"attempt", 0}, {"job", "42"}});
   add_event({{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "slurm"}});
   IndexEntry entry;
@@ -78,11 +82,58 @@ TEST_CASE_FIXTURE(RunOfOneJob,
   REQUIRE(first.has_value());
   REQUIRE(first->status.state == RunState::kPending);
   const RunFeed feed(env, {}, std::move(*first));
-  // After its fourth query the feed may use answers of the last 6 s, and queries again after 8 s.
-  REQUIRE(holds_within(std::chrono::seconds(20), [&] { return calls() >= 4; }));
+  // After its fourth query the feed may use answers that are up to 6 s old, and queries again
+  // after 8 s.
+  REQUIRE(holds_within(std::chrono::seconds(20), [&] { return call_count() >= 4; }));
 
   set_state("RUNNING");
   add_event({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}});
   CHECK(holds_within(std::chrono::seconds(4),
                      [&] { return feed.overview()->status.state == RunState::kRunning; }));
+}
+
+TEST_CASE_FIXTURE(
+    RunOfOneJob,
+    "after the start of a pending point of a sweep, the feed queries Slurm instead of "
+    "using the previous answer") {
+  SweepRecord sweep;
+  sweep.keys = {"train.lr"};
+  sweep.points = {{0, 0, {"0.1"}}, {0, 1, {"0.2"}}};
+  sweep.array_count = 1;
+  REQUIRE(write_file_atomic(run / "sweep.json", sweep_json(sweep)).has_value());
+  Submission array;
+  array.token = std::string(32, 'b');
+  array.state = Submission::State::kSubmitted;
+  array.job = {"", "42"};
+  for (const std::size_t task : {0, 1}) {
+    const auto point = run / "array-0" / std::to_string(task);
+    fs::create_directories(point);
+    REQUIRE(write_file_atomic(point / "submission.json", journal_of_task(task)).has_value());
+  }
+  REQUIRE(write_submission(run / "array-0", array).has_value());
+  const auto set_states = [&](const std::string& first, const std::string& second) {
+    const std::string end = "|None|n1|N/A|(null)|(null)\n";
+    REQUIRE(write_file_atomic(folder / "queue", "42_0|" + first + end + "42_1|" + second + end)
+                .has_value());
+  };
+  const auto claim = [&](const char* point, const char* job) {
+    std::ofstream(run / "array-0" / point / "events.jsonl")
+        << to_checked_line({{"event", "claimed"}, {"attempt", 0}, {"job", job}});
+  };
+  set_states("RUNNING", "PENDING");
+  claim("0", "42_0");
+  IndexEntry entry;
+  entry.path = run;
+  auto first = read_overview(env, {}, entry);
+  REQUIRE(first.has_value());
+  REQUIRE(first->points != nullptr);
+  REQUIRE(first->points->size() == 2);
+  REQUIRE(first->points->at(1).state == RunState::kPending);
+  const RunFeed feed(env, {}, std::move(*first));
+  REQUIRE(holds_within(std::chrono::seconds(20), [&] { return call_count() >= 4; }));
+
+  set_states("RUNNING", "RUNNING");
+  claim("1", "42_1");
+  CHECK(holds_within(std::chrono::seconds(4),
+                     [&] { return feed.overview()->points->at(1).state == RunState::kRunning; }));
 }

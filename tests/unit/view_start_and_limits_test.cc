@@ -53,8 +53,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a pending job that cannot start in its partition is reported, and a job that waits its turn "
-    "is not") {
+    "a pending job that cannot start in its partition is reported, and a job that waits for "
+    "its turn is not") {
   JobReport report;
   for (const char* reason : {"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}) {
     report.reason = reason;

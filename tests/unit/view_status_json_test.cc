@@ -33,14 +33,14 @@ RunFacts facts_of(const std::string& state, std::optional<int> exit_code, int si
   return facts;
 }
 
-/// Returns the code of a run whose record has no end, from Slurm's answer.
+/// Returns the exit code in the JSON of the run that has the facts of facts_of().
 Json code_of(const std::string& state, std::optional<int> exit_code, int signal) {
   return status_json(kRun, assess(facts_of(state, exit_code, signal)))["code"];
 }
 
 }  // namespace
 
-TEST_CASE("the code of a job that a signal ended is 128 plus the signal's number") {
+TEST_CASE("the exit code of a job that a signal ended is 128 plus the signal's number") {
   CHECK(code_of("FAILED", 0, 9) == 137);
   CHECK(code_of("CANCELLED", 0, 15) == 143);
   CHECK(code_of("FAILED", 0, 31) == 159);
@@ -49,18 +49,18 @@ TEST_CASE("the code of a job that a signal ended is 128 plus the signal's number
 }
 
 TEST_CASE(
-    "the code of a failed job is null if Slurm reports neither an exit code other than 0 nor a "
+    "the exit code of a failed job is null if Slurm reports neither a code other than 0 nor a "
     "signal") {
   CHECK(code_of("NODE_FAIL", 0, 0).is_null());
   CHECK(code_of("TIMEOUT", 0, 0).is_null());
   CHECK(code_of("CANCELLED", std::nullopt, 0).is_null());
-  for (const int number : {34, 53, 125}) {  // numbers of Slurm, not signals
+  for (const int number : {34, 53, 125}) {  // Slurm uses these, but they are no signals
     CAPTURE(number);
     CHECK(code_of("FAILED", 0, number).is_null());
   }
 }
 
-TEST_CASE("the code in a run's record takes precedence over Slurm's") {
+TEST_CASE("the exit code in a run's record takes precedence over Slurm's") {
   RunFacts facts = facts_of("FAILED", 0, 9);
   facts.record.has_events = true;
   facts.record.ended = true;
@@ -69,7 +69,8 @@ TEST_CASE("the code in a run's record takes precedence over Slurm's") {
   CHECK(status_json(kRun, assess(facts))["code"] == 3);
 }
 
-TEST_CASE("a run that has not ended has no code, also if an earlier start of its job has one") {
+TEST_CASE(
+    "a run that has not ended has no exit code, also if an earlier start of its job has one") {
   for (const char* state : {"RUNNING", "PENDING"}) {
     CAPTURE(state);
     RunFacts facts = facts_of(state, 1, 9);
@@ -123,7 +124,7 @@ TEST_CASE(
   CHECK(run["jobs"].is_null());
 }
 
-TEST_CASE("a run in an allocation names the job of the allocation after lead has claimed the run") {
+TEST_CASE("`allocation` is the job whose allocation a run uses, once lead has claimed the run") {
   RunFacts facts;
   facts.submission.emplace();
   facts.submission->state = Submission::State::kSubmitted;

@@ -166,7 +166,7 @@ TEST_CASE_FIXTURE(User, "a list of runs is filtered by name, state and time befo
     CHECK(ids(request) == failed);
     request.states = "completed";
     CHECK(ids(request) == std::vector<std::string>{"mnist-20260101-000000-00cc"});
-    CHECK(list_runs(env, KnownServers(), request)->hidden == 1);
+    CHECK(list_runs(env, KnownServers(), request)->hidden_count == 1);
     request.limit = 0;
     request.states.clear();
     request.name = "mn*t";
@@ -198,7 +198,7 @@ TEST_CASE_FIXTURE(User,
   const auto all = list_runs(env, {}, request);
   REQUIRE(all.has_value());
   REQUIRE(all->rows.size() == 2);
-  CHECK(all->hidden == 0);
+  CHECK(all->hidden_count == 0);
   CHECK(all->unreachable_reason.empty());
   for (const ListedRun& run : all->rows) {
     CHECK(run.state == (run.id == "a-1" ? "completed" : "failed"));
@@ -208,12 +208,12 @@ TEST_CASE_FIXTURE(User,
   const auto newest = list_runs(env, {}, request);
   REQUIRE(newest.has_value());
   CHECK(newest->rows.size() == 1);
-  CHECK(newest->hidden == 1);
+  CHECK(newest->hidden_count == 1);
   const auto deleted = newest->rows[0].id == "a-1" ? "a-2" : "a-1";
   const auto third = add_ended_run("b-1", "completed", "");  // now the newest
-  CHECK(list_runs(env, {}, request)->hidden == 2);
+  CHECK(list_runs(env, {}, request)->hidden_count == 2);
   std::filesystem::remove_all(third.path.parent_path() / deleted);
-  CHECK(list_runs(env, {}, request)->hidden == 1);
+  CHECK(list_runs(env, {}, request)->hidden_count == 1);
   request.wants_json = true;
   const auto json = list_runs(env, {}, request);
   REQUIRE(json.has_value());
@@ -230,7 +230,7 @@ TEST_CASE_FIXTURE(User, "the list of a folder has only the runs in that folder")
   const auto list = list_runs(env, {}, request);
   REQUIRE(list.has_value());
   CHECK(list->rows.empty());
-  CHECK(list->hidden == 0);
+  CHECK(list->hidden_count == 0);
 }
 
 TEST_CASE_FIXTURE(User,
@@ -254,8 +254,7 @@ TEST_CASE_FIXTURE(User,
 
 TEST_CASE_FIXTURE(
     User,
-    "wait accepts another user's sweep as soon as the files of all points say that the "
-    "points have ended") {
+    "`dlrun wait` accepts another user's sweep only if the files show that all points have ended") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a file to another user");
     return;
@@ -329,7 +328,7 @@ TEST_CASE_FIXTURE(User, "the error about the log of a run that never started say
 
 TEST_CASE_FIXTURE(
     User,
-    "the error about a missing log has the run's state, and mentions deletion only if ranks had "
+    "the error about a missing log shows the run's state, and mentions deletion only if ranks had "
     "started") {
   const auto run = add_ended_run("a-1", "failed", "");
   RunInspector inspector(env);
@@ -362,8 +361,19 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(User,
-                  "the error about the log of a rank that does not exist names the ranks of the "
-                  "run or the component") {
+                  "the error about the log of a rank says that a job without events has one log") {
+  const auto run = add_ended_run("a-1", "completed", "text\n");
+  std::filesystem::remove(run.path / "events.jsonl");
+  RunInspector inspector(env);
+  const auto log = open_run_log(inspector, run, {1, std::nullopt, ""});
+  REQUIRE_FALSE(log.has_value());
+  CHECK(
+      log.error().message.ends_with("; all ranks write to one log, which `dlrun logs a-1` shows"));
+}
+
+TEST_CASE_FIXTURE(User,
+                  "the error about the log of a rank that does not exist shows which ranks the "
+                  "run or the component has") {
   const auto run = add_ended_run("a-1", "completed", "");
   RunInspector inspector(env);
   const auto error_of = [&](const LogChoice& choice) {
@@ -383,6 +393,7 @@ TEST_CASE_FIXTURE(User,
   CHECK(error_of({3, std::nullopt, ""}) == "a-1: has no rank 3: its ranks are 0 to 1");
   CHECK(error_of({1, std::nullopt, ""}).find("there is no log of this rank") != std::string::npos);
   CHECK(error_of({3, 0, ""}).find("there is no log of this rank") != std::string::npos);
+  CHECK(error_of({1, 7, ""}) == "a-1: has no attempt 7: its attempts are 0 to 1");
   record({{"t", "2026-01-01T00:00:00.000Z"},
           {"event", "components"},
           {"attempt", 1},
@@ -426,8 +437,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a sweep shows its total cost, and a sweep with sweep.ask that of one point, or none if it "
-    "varies a key of resources") {
+    "a sweep shows the cost of all points, and with sweep.ask the cost of each point unless a "
+    "resource varies") {
   SweepPlan sweep;
   sweep.points.resize(2);
   for (PlannedPoint& point : sweep.points) {
@@ -441,9 +452,9 @@ TEST_CASE(
   sweep.chooses_points_later = true;
   sweep.max_parallel = 4;
   CHECK(points_and_cost_text(sweep) ==
-        "the program chooses the points, 4 at once; at most 2.7 GPU-hours, 26.7 core-hours each");
+        "the program chooses the points, 4 at a time; at most 2.7 GPU-hours, 26.7 core-hours each");
   sweep.keys = {"train.lr", "resources.nodes"};
-  CHECK(points_and_cost_text(sweep) == "the program chooses the points, 4 at once");
+  CHECK(points_and_cost_text(sweep) == "the program chooses the points, 4 at a time");
 }
 
 TEST_CASE(
@@ -479,9 +490,9 @@ TEST_CASE(
   }
   points[1].state = RunState::kFailed;
   points[4].state = RunState::kRunning;
-  const auto numbers = [&](std::size_t most) {
+  const auto numbers = [&](std::size_t limit) {
     std::vector<std::size_t> all;
-    for (const PointOverview* point : shown_points(points, most)) all.push_back(point->number);
+    for (const PointOverview* point : shown_points(points, limit)) all.push_back(point->number);
     return all;
   };
   CHECK(numbers(6) == std::vector<std::size_t>{0, 1, 2, 3, 4, 5});
@@ -499,9 +510,9 @@ TEST_CASE_FIXTURE(User,
   auto status = RunInspector(env).inspect(run.path).value();
   CHECK(last_words(run.path, status) == Lines{"dlrun: n1 has no conda"});
   // An attempt was started, so the lines that begin with "dlrun: " are messages of lead.
-  status.facts.record.attempt_reason = EndReason::kLaunchFailed;
+  status.facts.record.attempt_end_reason = EndReason::kLaunchFailed;
   CHECK(last_words(run.path, status).empty());
-  status.facts.record.attempt_reason = {};
+  status.facts.record.attempt_end_reason = {};
   Submission& submission = status.facts.submission.emplace();
   submission.job = {"", "42"};
   submission.error_pattern = (home / "%j.err").string();

@@ -35,8 +35,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The run ends if this number of attempts in a row did not get beyond the furthest "
            "training step that any earlier attempt reached. The trainer reports its steps, and any "
            "program can report them through $DLRUN_PROGRESS. If a program never reports a step, "
-           "an attempt counts only if it ended before the program started, with the cause failure, "
-           "hang or oom.",
+           "an attempt counts only under two conditions: it ended before the program started, and "
+           "its cause is failure, hang or oom.",
    .fallback = "3", .example = "2"},
   {.path = "retry.grow.mem", FIELD(retry.grow_mem), .min = 1.1, .max = 16,
    .help = "After the cause oom the job is queued again with its memory (resources.mem or "
@@ -80,8 +80,9 @@ inline constexpr KeyRow kRunKeys[] = {
            "reports by itself. Another program writes {\"step\": 120, \"steps\": 5000, \"loss\": "
            "0.5} into the file that rank 0 finds in $DLRUN_PROGRESS: the whole object each time, "
            "in place, without a rename. If a program reports nothing, output of any rank is "
-           "progress. A rank whose process is stopped (SIGSTOP) hangs, too.",
-   .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes",
+           "progress. A rank also counts as hung if its program, or the only process that the "
+           "program waits for, has been suspended (SIGSTOP) for this long.",
+   .fallback = "30 minutes for programs that report progress, 1 minute for suspended programs",
    .example = "15m"},
   {.path = "health.idle_gpu_after", FIELD(health.idle_gpu_after), .format = Format::kDuration,
    .help = "A GPU whose utilisation has stayed below 1 % for this long is idle, and dlrun names "
@@ -209,11 +210,12 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "sweep.parameters", FIELD(sweep.parameters),
    .help = "dlrun submits a sweep as a job array. This map has names and the values to try; each "
            "combination is a run of its own. The last name changes fastest. A name is a key of "
-           "the spec, or a parameter of your own program: its value replaces {NAME} in "
-           "launch.command and environment.vars. With such a parameter, write each literal brace "
-           "there twice. With sweep.random or sweep.ask a name may have {min, max} instead of a "
-           "list, and log: true. If min and max of your own parameter are whole numbers, all "
-           "values of the parameter are whole numbers.",
+           "the spec, or a parameter of your program (a program parameter). The value of a program "
+           "parameter replaces {NAME} in launch.command and environment.vars. If a sweep has a "
+           "program parameter, write each literal brace in launch.command and environment.vars "
+           "twice. With sweep.random or sweep.ask a name may have {min, max} instead of a list, "
+           "and log: true. If min and max of a program parameter are whole numbers, all values of "
+           "the parameter are whole numbers.",
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
    .help = "The sweep has exactly these combinations. This key cannot be combined with "

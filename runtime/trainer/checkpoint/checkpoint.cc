@@ -36,9 +36,8 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kManifestFile = "manifest.json";
 constexpr std::size_t kMaxManifestBytes = 1U << 20U;
-/// Smallest limit for reading a file of arrays, in bytes. A file that is longer than its manifest
-/// says, but not longer than this limit, is read, so that the message about the damage has both
-/// sizes.
+/// A file of arrays may be read up to this number of bytes even if the manifest gives a smaller
+/// size. The message about the damage can then give both sizes.
 constexpr std::size_t kMinArraysLimit = std::size_t{64} << 30U;
 
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
@@ -149,7 +148,8 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
     const ordered_json entry = manifest["files"].value(name, ordered_json());
     if (!entry.is_object() || !entry.contains("bytes") || !entry["bytes"].is_number_unsigned() ||
         !entry.contains("blake2b") || !entry["blake2b"].is_string()) {
-      return fail(Errc::kInvalid, "{}: does not name {}", (folder / kManifestFile).string(), name);
+      return fail(Errc::kInvalid, "{}: lacks the size or the checksum of {}",
+                  (folder / kManifestFile).string(), name);
     }
     const auto declared = entry["bytes"].get<std::size_t>();
     DLRUN_TRY_ASSIGN(auto bytes, read_file(path, std::max(declared, kMinArraysLimit)));
@@ -232,8 +232,8 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
         fmt::format("{} is saved, but older checkpoints could not be removed", folder.string()),
         all.error());
   }
-  // Count the new checkpoint first, because the list may contain newer ones: an earlier attempt may
-  // have left checkpoints of later steps.
+  // Count this checkpoint first. It need not be the first in the list: an earlier attempt may have
+  // left checkpoints of later steps.
   std::size_t kept = 1;
   for (const std::string& other : *all) {
     if (other == name) continue;
@@ -268,14 +268,14 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
                         {"optimizer", state.optimizer},
                         {"files", ordered_json::object()}};
   if (!state.rank_samples.empty()) manifest["rank_samples"] = state.rank_samples;
-  if (state.epoch_ranks > 1) manifest["epoch_ranks"] = state.epoch_ranks;
+  if (state.epoch_sequence_count > 1) manifest["epoch_ranks"] = state.epoch_sequence_count;
   const std::map<std::string, std::string, std::less<>> metadata{
       {"format", std::string(kFormat)}, {"step", fmt::format("{}", state.position.step)}};
   for (const auto& [name, arrays] :
        {std::pair(kModelFile, &model), std::pair(kOptimizerFile, &optimizer)}) {
     const std::string content = to_safetensors(*arrays, metadata);
-    // A checkpoint that cannot be read again must fail here. Otherwise it would count as damaged,
-    // and training would start again from an older one.
+    // Fail now if the file cannot be read again. Otherwise the checkpoint would count as damaged
+    // after a restart, and training would continue from an older one.
     DLRUN_TRY(parse_safetensors((folder / name).string(), bytes_of(content)));
     DLRUN_TRY(create_file_exclusive(folder / name, content));
     manifest["files"][name] = {{"bytes", content.size()},
@@ -290,9 +290,9 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
 
 Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
     const CheckpointLayout& layout, const std::string& optimizer,
-    const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const {
+    const std::vector<std::string>& array_names, std::vector<std::string>& skip_messages) const {
   try {
-    return load_newest_unguarded(layout, optimizer, array_names, skipped);
+    return load_newest_unguarded(layout, optimizer, array_names, skip_messages);
   } catch (const std::bad_alloc&) {
     return fail(
         Errc::kIo,
@@ -303,7 +303,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
 
 Result<std::optional<TrainingState>> CheckpointFolder::load_newest_unguarded(
     const CheckpointLayout& layout, const std::string& optimizer,
-    const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const {
+    const std::vector<std::string>& array_names, std::vector<std::string>& skip_messages) const {
   DLRUN_TRY_ASSIGN(const auto all, names());
   for (const std::string& name : all) {
     const fs::path folder = path_ / name;
@@ -312,7 +312,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_unguarded(
                            : "using the previous checkpoint";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
-      skipped.push_back(fmt::format(
+      skip_messages.push_back(fmt::format(
           "unfinished checkpoint: {}: its attempt ended before the checkpoint was complete; {}",
           folder.string(), consequence));
       continue;
@@ -333,9 +333,9 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_unguarded(
           parsed.error().message);
     }
     if (!model || !parsed_optimizer) {
-      skipped.push_back(fmt::format("damaged checkpoint: {}; {}",
-                                    (model ? parsed_optimizer : model).error().message,
-                                    consequence));
+      skip_messages.push_back(fmt::format("damaged checkpoint: {}; {}",
+                                          (model ? parsed_optimizer : model).error().message,
+                                          consequence));
       continue;
     }
     TrainingState state;
@@ -345,7 +345,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_unguarded(
     if (const auto samples = stored->manifest.find("rank_samples");
         samples != stored->manifest.end())
       state.rank_samples = samples->get<std::vector<std::size_t>>();
-    state.epoch_ranks = stored->manifest.value("epoch_ranks", std::uint64_t{1});
+    state.epoch_sequence_count = stored->manifest.value("epoch_ranks", std::uint64_t{1});
     state.optimizer = stored->manifest["optimizer"];
     state.optimizer_array_names = array_names;
     if (state.optimizer != optimizer) {

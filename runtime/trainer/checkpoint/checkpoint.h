@@ -58,19 +58,21 @@ struct TrainingState {
   std::vector<float> running_statistics;
   /// One array per name, as long as `parameters`, or with one element per tensor.
   std::vector<std::vector<float>> optimizer_arrays;
-  /// Empty, unless every rank reads its own files: then the number of samples of each rank
-  /// (Sampler::Options). An offset within an epoch is then valid only for the same ranks and files.
+  /// Empty unless every rank reads its own files (Sharding::kFile). With such files: the number of
+  /// samples of each rank. An offset within an epoch is then valid only for the same ranks and
+  /// files.
   std::vector<std::size_t> rank_samples = {};
-  /// With Sharding::kEpoch: the number of ranks that saved this checkpoint; each rank runs through
-  /// epochs of its own, and `position` is the same in all of them. Otherwise 1.
-  std::uint64_t epoch_ranks = 1;
+  /// The number of sequences of epochs; `epoch_ranks` in the manifest. 1 unless Sharding::kEpoch is
+  /// used. With kEpoch: the number of ranks when this checkpoint was saved. Each rank then runs
+  /// through epochs of its own, and `position` is the same on all ranks.
+  std::uint64_t epoch_sequence_count = 1;
 };
 
 /// Checks that this process may still write checkpoints. The file `attempt` in the run's directory
-/// names the attempt that owns the run. An older attempt, for example on a node that was
-/// unreachable, must not write any more. Fails with kRefused and both numbers if another attempt
-/// owns the run, and as read_file() does if the file cannot be read. Succeeds outside a run:
-/// without DLRUN_RUN or DLRUN_ATTEMPT.
+/// holds the number of the attempt that owns the run. An older attempt, for example on a node that
+/// was unreachable, must not write any more. Fails with kRefused and both numbers if another
+/// attempt owns the run, and as read_file() does if the file cannot be read. Succeeds outside a
+/// run: without DLRUN_RUN or DLRUN_ATTEMPT.
 [[nodiscard]] Result<> check_attempt_owns_run(const Env& env);
 
 class CheckpointFolder {
@@ -93,14 +95,14 @@ class CheckpointFolder {
   /// remains, and the message says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
-  /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each
-  /// newer checkpoint that is damaged or unfinished. array_names: the names of the optimizer's
+  /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skip_messages` for
+  /// each newer checkpoint that is damaged or unfinished. array_names: the names of the optimizer's
   /// arrays. Fails with kInvalid if the checkpoint's model or optimizer differs from the arguments.
   /// Fails with kIo if memory runs out, or if the directory or a file of a checkpoint cannot be
   /// read: this checkpoint may be undamaged, and to resume from an older one would lose work.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
-      const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const;
+      const std::vector<std::string>& array_names, std::vector<std::string>& skip_messages) const;
 
   /// Returns the names of the directory's entries that look like checkpoints (step-NUMBER), valid
   /// or not, newest first; none if the directory is missing. Fails with kIo if the directory cannot
@@ -113,7 +115,7 @@ class CheckpointFolder {
   /// Like load_newest(), but std::bad_alloc may pass through it.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest_unguarded(
       const CheckpointLayout& layout, const std::string& optimizer,
-      const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const;
+      const std::vector<std::string>& array_names, std::vector<std::string>& skip_messages) const;
   [[nodiscard]] Result<> write(const std::filesystem::path& folder, const TrainingState& state,
                                const CheckpointLayout& layout) const;
 

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::size_t kLengthBytes = 8;  // of the number at the start of a file
+constexpr std::size_t kLengthBytes = 8;  // size of the number that holds the header's length
 constexpr std::size_t kMaxHeaderBytes = 64U << 20U;
 
 /// Returns the size of one element in bytes, or nothing for an unknown type.
@@ -129,9 +129,10 @@ Result<ParsedTensors> parse_safetensors(std::string_view file_name,
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > bytes.size() - kLengthBytes) {
-    return fail(Errc::kInvalid,
-                "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
-                file_name, length, bytes.size() - kLengthBytes);
+    return fail(
+        Errc::kInvalid,
+        "{}: truncated, or not a safetensors file: the header should have {} bytes, {} follow",
+        file_name, length, bytes.size() - kLengthBytes);
   }
   if (length > kMaxHeaderBytes) {
     return fail(Errc::kInvalid, "{}: the header has {} bytes, at most {} are allowed", file_name,
@@ -152,7 +153,7 @@ Result<ParsedTensors> parse_safetensors(std::string_view file_name,
         return fail(Errc::kInvalid, "{}: __metadata__ is not an object", file_name);
       for (const auto& [field, value] : entry.items()) {
         if (!value.is_string())
-          return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", file_name);
+          return fail(Errc::kInvalid, "{}: a value in __metadata__ is not text", file_name);
         parsed.metadata[field] = value.get<std::string>();
       }
       continue;

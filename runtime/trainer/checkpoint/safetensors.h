@@ -37,7 +37,7 @@ struct NamedBytes {
   std::span<const std::uint8_t> bytes;  ///< little-endian
 };
 
-/// The content of a parsed file. Its arrays point into the caller's bytes.
+/// The content of a parsed file. Its spans point into the bytes that were parsed.
 struct ParsedTensors {
   struct Tensor {
     std::string dtype;  ///< "F32", "F16", "I64", ...

@@ -124,9 +124,9 @@ class CudaKernels final : public Kernels<float> {
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, float scale, float* x,
               std::uint8_t* labels) override {
     if (data.is_streamed) return gather_streamed(data, samples, scale, x, labels);
-    if (samples.size() > samples_size_) {
+    if (samples.size() > samples_capacity_) {
       samples_ = std::static_pointer_cast<std::uint32_t>(allocate(samples.size_bytes()));
-      samples_size_ = samples.size();
+      samples_capacity_ = samples.size();
     }
     if (samples_ == nullptr) return;  // no samples, or status_ holds the error
     copy_from_host(samples_.get(), samples.data(), samples.size_bytes());
@@ -208,11 +208,11 @@ class CudaKernels final : public Kernels<float> {
     std::vector<std::size_t> ranges;
     for (const TensorRange& tensor : tensors)
       ranges.insert(ranges.end(), {tensor.begin, tensor.count});
-    if (tensors.size() > sums_size_) {
+    if (tensors.size() > sums_capacity_) {
       ranges_ =
           std::static_pointer_cast<std::size_t>(allocate(ranges.size() * sizeof(std::size_t)));
       sums_ = std::static_pointer_cast<double>(allocate(tensors.size() * sizeof(double)));
-      sums_size_ = tensors.size();
+      sums_capacity_ = tensors.size();
     }
     if (ranges_ == nullptr || sums_ == nullptr) {  // status_ holds the error
       std::fill_n(sums, tensors.size(), 0.0);
@@ -231,7 +231,9 @@ class CudaKernels final : public Kernels<float> {
     cudaError_t code = cudaSuccess;
   };
   RawMemory allocate_raw(std::size_t bytes) {
-    launch_captured();  // captured operations may use memory that this allocation replaces
+    // The caller may free an older array after this call. Launch the captured operations that use
+    // it first.
+    launch_captured();
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
     return {{memory, [](void* at) { cudaFree(at); }}, code};
@@ -309,9 +311,9 @@ class CudaKernels final : public Kernels<float> {
     return std::min(free - std::min(free, total / 4), options_.max_data_bytes);
   }
 
-  /// Allocates memory on the GPU and copies data to it. Returns nullptr if the memory is not free
-  /// any more, for example because another process has allocated it, and after any other error,
-  /// which status_ then holds.
+  /// Allocates memory on the GPU and copies data to it. Returns nullptr if not enough memory is
+  /// free any more, for example because another process has allocated it; this is no error. Also
+  /// returns nullptr after any other failure, which status_ then holds.
   [[nodiscard]] std::shared_ptr<std::uint8_t> make_gpu_copy(
       const std::vector<std::uint8_t>& bytes) {
     auto [memory, code] = allocate_raw(bytes.size());
@@ -352,15 +354,15 @@ class CudaKernels final : public Kernels<float> {
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   std::shared_ptr<std::uint32_t> samples_;  // sample indices for gather()
-  std::size_t samples_size_ = 0;
+  std::size_t samples_capacity_ = 0;        // number of indices for which there is memory
   cuda::Uploads uploads_;
   cuda::StepGraphs graphs_;
   std::shared_ptr<void> blas_workspace_;
   Array<std::uint8_t> rows_;             // for gather_streamed()
-  std::shared_ptr<std::size_t> ranges_;  // for sums_of_squares(), like sums_ and sums_size_
+  std::shared_ptr<std::size_t> ranges_;  // for sums_of_squares(), like sums_ and sums_capacity_
   std::shared_ptr<double> sums_;
-  std::size_t sums_size_ = 0;
-  Array<double> partials_;  // for sum_columns()
+  std::size_t sums_capacity_ = 0;  // number of sums for which there is memory
+  Array<double> partials_;         // for sum_columns()
   cuda::DeviceStatus status_;
   cuda::DenseForward dense_;
   cuda::Bfloat16Buffer bfloat16_a_{*this};  // for operands(), like bfloat16_b_
@@ -370,13 +372,13 @@ class CudaKernels final : public Kernels<float> {
 
 Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& options) {
   int count = 0;
-  if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
+  if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess || count == 0) {
     return fail(
         Errc::kUnavailable,
         "no GPU can be used: {}; ask for GPUs (resources.gpus_per_node), check the node's driver "
         "with nvidia-smi, or use the CPU",
-        found != cudaSuccess ? fmt::format("cudaGetDeviceCount: {}", cudaGetErrorString(found))
-                             : "there is none");
+        code != cudaSuccess ? fmt::format("cudaGetDeviceCount: {}", cudaGetErrorString(code))
+                            : "there is none");
   }
   // The local rank may exceed the number of visible GPUs: if Slurm has bound a GPU to the task,
   // only that GPU is visible, and without NCCL several ranks may share a GPU.

@@ -18,7 +18,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
         convolutions_(device) {}
 
   /// Returns no limit: a GPU is fastest with as much work as possible.
-  [[nodiscard]] std::size_t samples_at_once(std::size_t /*bytes_per_sample*/) const override {
+  [[nodiscard]] std::size_t samples_per_part(std::size_t /*bytes_per_sample*/) const override {
     return std::numeric_limits<std::size_t>::max();
   }
 
@@ -254,8 +254,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
                            const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
     // If this rank's device has failed, this rank still takes part, so that the other ranks do not
-    // wait in vain: it sends its number of rows, and sums that mean nothing. Its next check finds
-    // the failure.
+    // wait in vain: it sends its number of rows, and sums that mean nothing. The next check of the
+    // device finds the failure.
     host_sums_.assign(2 * channels + 1, 0);
     const std::size_t bytes = 2 * channels * sizeof(double);
     if (sums_.data() != nullptr) device_.copy_to_host(host_sums_.data(), sums_.data(), bytes);

@@ -9,8 +9,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Creates the operations, which use device's stream and memory and report failures in `status`.
-/// `device` and `status` must outlive the result.
+/// Creates the implementation. It uses device's stream and memory, and reports failures in
+/// `status`. `device` and `status` must outlive the result.
 [[nodiscard]] std::unique_ptr<LayerKernels<float>> make_cuda_layer_kernels(Kernels<float>& device,
                                                                            DeviceStatus& status);
 

@@ -58,15 +58,15 @@ struct Descriptors {
 
   Result<> make(const Window& window, std::size_t n, cudnnDataType_t type) {
     const auto size = [](std::size_t value) { return static_cast<int>(value); };
-    const auto image = [&](TensorDescriptor& to, const ImageShape& shape) -> Result<> {
+    const auto describe_images = [&](TensorDescriptor& to, const ImageShape& shape) -> Result<> {
       DLRUN_TRY(create(cudnnCreateTensorDescriptor, to, "cudnnCreateTensorDescriptor"));
       return checked(
           cudnnSetTensor4dDescriptor(to.get(), CUDNN_TENSOR_NHWC, type, size(n),
                                      size(shape.channels), size(shape.height), size(shape.width)),
           "cudnnSetTensor4dDescriptor");
     };
-    DLRUN_TRY(image(x, window.input));
-    DLRUN_TRY(image(y, window.output));
+    DLRUN_TRY(describe_images(x, window.input));
+    DLRUN_TRY(describe_images(y, window.output));
     DLRUN_TRY(create(cudnnCreateFilterDescriptor, w, "cudnnCreateFilterDescriptor"));
     DLRUN_TRY(checked(cudnnSetFilter4dDescriptor(
                           w.get(), type, CUDNN_TENSOR_NHWC, size(window.output.channels),
@@ -97,40 +97,42 @@ template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
 /// One of the three passes of a window at a batch size. A pass computes an array from two others.
-/// kFind lists the algorithms, fastest first; there are at most kMostAlgorithms of them.
-/// kWorkspaceSize returns the workspace size of an algorithm, and kExecute runs an algorithm.
-template <typename Algorithm, typename Found, std::size_t kMostAlgorithms, auto kFind,
+/// kList lists the algorithms in the order of the speed that cuDNN expects, without running them;
+/// there are at most kMostAlgorithms of them. kWorkspaceSize returns the workspace size of an
+/// algorithm, and kExecute runs an algorithm.
+template <typename Algorithm, typename Listed, std::size_t kMostAlgorithms, auto kList,
           auto kWorkspaceSize, auto kExecute>
 struct Pass {
   struct Candidate {
     Algorithm algorithm;
     std::size_t workspace_bytes = 0;
   };
-  const char* call;  // name of kExecute
-  const char* find_call;
+  const char* call;       // name of kExecute
+  const char* list_call;  // name of kList
   // The first candidate is used; candidates that fail in their first run are removed.
   std::vector<Candidate> candidates{};
-  bool is_searched = false;
+  bool is_listed = false;
   bool has_run = false;
   std::string refusal{};  // cuDNN's last refusal: to list algorithms, or to run a candidate
 
   /// Lists the candidates at the first call; later calls do nothing. Fails with kInternal.
   template <typename A, typename B, typename C>
-  [[nodiscard]] Result<> search(cudnnHandle_t handle, const A& a, const B& b,
-                                const ConvolutionDescriptor& convolution, const C& result) {
-    if (is_searched) return {};
-    std::array<Found, kMostAlgorithms> list{};
+  [[nodiscard]] Result<> list_candidates(cudnnHandle_t handle, const A& a, const B& b,
+                                         const ConvolutionDescriptor& convolution,
+                                         const C& result) {
+    if (is_listed) return {};
+    std::array<Listed, kMostAlgorithms> list{};
     int count = 0;
-    const cudnnStatus_t status = kFind(handle, a.get(), b.get(), convolution.get(), result.get(),
+    const cudnnStatus_t status = kList(handle, a.get(), b.get(), convolution.get(), result.get(),
                                        static_cast<int>(list.size()), &count, list.data());
     if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
-      refusal = checked(status, find_call).error().message;
+      refusal = checked(status, list_call).error().message;
       count = 0;
     } else {
-      DLRUN_TRY(checked(status, find_call));
+      DLRUN_TRY(checked(status, list_call));
     }
-    is_searched = true;
-    for (const Found* one = list.data(); one != list.data() + count; ++one) {
+    is_listed = true;
+    for (const Listed* one = list.data(); one != list.data() + count; ++one) {
       std::size_t bytes = 0;
       if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
       const cudnnStatus_t size_status = kWorkspaceSize(handle, a.get(), b.get(), convolution.get(),
@@ -275,7 +277,7 @@ struct CudnnConvolutions::Parts {
     return rounded;
   }
 
-  /// Computes `to` from a and b with the fastest algorithm that works. An algorithm may fail in its
+  /// Computes `to` from a and b with the first candidate that works. An algorithm may fail in its
   /// first run although cuDNN has listed it; the function then removes it and tries the next
   /// algorithm. If no algorithm works, returns no_algorithm().
   template <typename PassOf, typename A, typename B, typename C>
@@ -283,7 +285,8 @@ struct CudnnConvolutions::Parts {
                    const Operand<B, const float>& b, const Operand<C, float>& to) {
     const ConvolutionDescriptor& convolution = entry.descriptors.convolution;
     const bool is_bfloat16 = entry.type != CUDNN_DATA_FLOAT;
-    DLRUN_TRY(pass.search(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
+    DLRUN_TRY(
+        pass.list_candidates(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
     if (pass.candidates.empty()) return no_algorithm(pass.call, pass.refusal, entry);
     DLRUN_TRY_ASSIGN(const auto pass_arrays, converted_arrays(entry, a.numbers, a.count, b.numbers,
                                                               b.count, to.numbers, to.count));
@@ -325,11 +328,11 @@ struct CudnnConvolutions::Parts {
     const Window& w = entry.window;
     return fail(
         Errc::kInternal,
-        "{}: cuDNN {} has no algorithm in float32 that gives the same bits in every run, needs at "
-        "most {} MiB of workspace and works, for {} images of {} x {} x {}, {} filters of {} x {}, "
-        "stride {}, padding {}{}{}",
-        call, cudnnGetVersion(), kMostWorkspaceBytes >> 20U, entry.n, w.input.height, w.input.width,
-        w.input.channels, w.output.channels, w.size, w.size, w.stride, w.padding,
+        "{}: cuDNN {} has no usable algorithm in float32 for {} images of {} x {} x {}, {} filters "
+        "of {} x {}, stride {}, padding {}; an algorithm must give the same bits in every run and "
+        "need at most {} MiB of workspace{}{}",
+        call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
+        w.output.channels, w.size, w.size, w.stride, w.padding, kMostWorkspaceBytes >> 20U,
         refusal.empty() ? "" : "; cuDNN's last refusal: ", refusal);
   }
 };

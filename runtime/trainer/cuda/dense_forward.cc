@@ -41,7 +41,8 @@ struct Case {
   friend bool operator==(const Case&, const Case&) = default;
 };
 
-/// A call of cuBLASLt: its key, its descriptions of product and arrays, and its algorithm.
+/// The prepared arguments for the calls of one case: descriptions of product and arrays, and the
+/// algorithm.
 struct Plan {
   Case key;
   cublasLtMatmulDescOpaque_t product{};
@@ -95,21 +96,22 @@ struct DenseForward::Parts {
   /// transposes, so y^T = w^T x^T, with one bias per row of y^T.
   Result<> describe(Plan& plan, const float* bias) const {
     const Case& key = plan.key;
-    const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, cudaDataType_t type, std::size_t rows,
-                           std::size_t columns) {
+    const auto init_layout = [](cublasLtMatrixLayoutOpaque_t& to, cudaDataType_t type,
+                                std::size_t rows, std::size_t columns) {
       return checked(
           cublasLtMatrixLayoutInit(&to, type, rows, columns, static_cast<std::int64_t>(rows)),
           "cublasLtMatrixLayoutInit");
     };
-    DLRUN_TRY(layout(plan.w, input_type, key.outputs, key.inputs));
-    DLRUN_TRY(layout(plan.x, input_type, key.inputs, key.n));
-    DLRUN_TRY(layout(plan.y, CUDA_R_32F, key.outputs, key.n));
+    DLRUN_TRY(init_layout(plan.w, input_type, key.outputs, key.inputs));
+    DLRUN_TRY(init_layout(plan.x, input_type, key.inputs, key.n));
+    DLRUN_TRY(init_layout(plan.y, CUDA_R_32F, key.outputs, key.n));
     DLRUN_TRY(checked(cublasLtMatmulDescInit(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                       "cublasLtMatmulDescInit"));
     const cublasLtEpilogue_t epilogue =
         key.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     DLRUN_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    // The algorithm depends on the alignment of this pointer.
+    // cuBLASLt needs this pointer's alignment to choose the algorithm. Each run() sets the pointer
+    // of its call.
     return set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   }
 
@@ -122,9 +124,9 @@ struct DenseForward::Parts {
           cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
           "cublasLtMatmulPreferenceSetAttribute");
     };
-    const std::uint64_t most = kWorkspaceBytes;
+    const std::uint64_t max_workspace_bytes = kWorkspaceBytes;
     const auto& [w, x, y, bias] = plan.key.alignments;
-    DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
+    DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, max_workspace_bytes));
     DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, w));
     DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, x));
     DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, y));

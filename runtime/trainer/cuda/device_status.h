@@ -26,9 +26,9 @@ class DeviceStatus {
   void remember_error(cublasStatus_t code, std::string_view what) {
     if (code != CUBLAS_STATUS_SUCCESS) fail_at(what, cublasGetStatusString(code));
   }
-  /// Remembers an error whose message already names the call.
-  void remember_error(Result<> call) {
-    if (!call && result_) result_ = within(fmt::format("cuda {}", device_), call.error());
+  /// Remembers an error whose message already contains the name of the call.
+  void remember_error(Result<> outcome) {
+    if (!outcome && result_) result_ = within(fmt::format("cuda {}", device_), outcome.error());
   }
   /// Remembers the error if the last launch of a kernel failed. Call it directly after the launch.
   /// `what` is the name of the kernel in the message.

@@ -10,9 +10,10 @@ namespace dlrun::trainer::cuda {
 
 constexpr unsigned kWarp = 32;          // threads of a warp
 constexpr unsigned kThreads = 256;      // threads of a block
-constexpr unsigned kMostBlocks = 4096;  // of blocks_for(); a thread may compute several elements
+constexpr unsigned kMostBlocks = 4096;  // limit of blocks_for()
 
-/// Returns the number of blocks for `count` elements, at most kMostBlocks. count > 0.
+/// Returns the number of blocks for `count` elements: one thread for each element, but at most
+/// kMostBlocks blocks, whose threads then compute several elements each. count > 0.
 inline unsigned blocks_for(std::size_t count) {
   const std::size_t blocks = (count + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
@@ -35,13 +36,14 @@ void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream
 __device__ inline std::size_t first() {
   return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
-/// Returns the step of this loop: the number of threads in the grid.
+/// Returns the increment of the loop that starts at first(): the number of threads in the grid.
 __device__ inline std::size_t stride() {
   return std::size_t{gridDim.x} * blockDim.x;
 }
 
-/// Adds loss and correct of all threads to totals[0] and totals[1]. The grid must be one block of
-/// kThreads threads. The order is fixed, so that every run gives the same bits.
+/// Adds the sum of `loss` over all threads to totals[0], and the sum of `correct` (a thread's
+/// number of right answers) to totals[1]. The grid must be one block of kThreads threads. The order
+/// of the additions is fixed, so that every run gives the same bits.
 __device__ inline void add_to_totals(float loss, float correct, float* totals) {
   __shared__ float losses[kThreads];
   __shared__ float corrects[kThreads];

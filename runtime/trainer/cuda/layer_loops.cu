@@ -36,9 +36,9 @@ constexpr unsigned kThreadRows = 8;  // a block of transpose_kernel has kTile x 
 /// rows have one extra element, so that the elements of a column are in 32 different banks.
 __global__ void transpose_kernel(const float* x, std::size_t rows, std::size_t columns, float* y) {
   __shared__ float tile[kTile][kTile + 1];
-  const auto across = static_cast<unsigned>((columns + kTile - 1) / kTile);
-  const std::size_t row = std::size_t{blockIdx.x / across} * kTile;
-  const std::size_t column = std::size_t{blockIdx.x % across} * kTile;
+  const auto tiles_per_row = static_cast<unsigned>((columns + kTile - 1) / kTile);
+  const std::size_t row = std::size_t{blockIdx.x / tiles_per_row} * kTile;
+  const std::size_t column = std::size_t{blockIdx.x % tiles_per_row} * kTile;
   for (unsigned i = threadIdx.y; i < kTile; i += kThreadRows) {
     if (row + i < rows && column + threadIdx.x < columns)
       tile[i][threadIdx.x] = x[(row + i) * columns + column + threadIdx.x];
@@ -92,9 +92,10 @@ struct Pair {
   double b;
 };
 
-/// Computes partials[block, 2 x channels] = the sums over a block's rows of value(i, channel).a,
-/// then of value(i, channel).b. The blocks depend only on the number of rows, and their sums are
-/// added in order, so every run gives the same bits.
+/// Computes partials, [blocks x 2 x channels]: for each block, the sums over its rows of
+/// value(i, channel).a for all channels, then those of value(i, channel).b. The number of blocks
+/// depends only on the number of rows, and their sums are added in order, so every run gives the
+/// same bits.
 template <typename Value>
 __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t channels,
                                     double* partials) {

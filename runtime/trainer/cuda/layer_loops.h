@@ -1,9 +1,10 @@
 #pragma once
-// CUDA kernels for the functions of LayerKernels<float> (nn/layer_kernels.h). Many apply a function
-// of nn/layer_elements.h to every element. cuDNN computes all convolutions except the depthwise
-// ones. Each function that takes a stream queues kernels on it and does not wait for them. Unless a
-// comment says otherwise, arrays are device memory with the contents that LayerKernels<float>
-// defines for the function of the same name; depthwise* correspond to LayerKernels::convolve*.
+// CUDA kernels for the functions of LayerKernels<float> (nn/layer_kernels.h). Many kernels apply a
+// function of nn/layer_elements.h to every element. cuDNN computes all convolutions except the
+// depthwise ones. Each function that takes a stream queues kernels on it and does not wait for
+// them. Unless a comment says otherwise, arrays are device memory with the contents that
+// LayerKernels<float> defines for the function of the same name; depthwise* correspond to
+// LayerKernels::convolve*.
 
 #include <cstddef>
 #include <cstdint>

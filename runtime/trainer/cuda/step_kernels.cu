@@ -66,7 +66,7 @@ __global__ void update_kernel(Formula formula, UpdateArrays<float> arrays) {
     update_element<kStates>(formula, arrays, i);
 }
 
-/// Queues the update if the arrays have kStates state arrays and the formula can take so many.
+/// Queues the update if there are kStates state arrays and the formula can take that number.
 template <int kStates, typename Formula>
 void launch_update(const Formula& formula, const UpdateArrays<float>& arrays, cudaStream_t stream) {
   if constexpr (kTakesStates<Formula, float, kStates>) {

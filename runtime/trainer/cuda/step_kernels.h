@@ -14,8 +14,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Computes Kernels::gather. samples: device memory, [n]; nullptr: sample i is image i. label_width
-/// may be 0. x: [n x features]. out_labels: [n x label_width].
+/// Computes Kernels::gather. samples: device memory, [n]; nullptr stands for 0, 1, ... n - 1.
+/// label_width may be 0. x: [n x features]. out_labels: [n x label_width].
 void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
             std::size_t n, std::size_t features, std::size_t label_width, float scale, float* x,
             std::uint8_t* out_labels, cudaStream_t stream);

@@ -67,16 +67,16 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
     return {};
   }
   while (width > 0 && !rows.empty()) {
-    const auto some = rows.first(std::min(rows.size(), kChunkBytes / width));
-    DLRUN_TRY_ASSIGN(const auto staged, reserve_staging(some.size() * width));
-    std::byte* row = staged.data();
-    for (const std::uint32_t sample : some) {
-      std::memcpy(row, from + sample * width, width);
-      row += width;
+    const auto rows_of_chunk = rows.first(std::min(rows.size(), kChunkBytes / width));
+    DLRUN_TRY_ASSIGN(const auto staged, reserve_staging(rows_of_chunk.size() * width));
+    std::byte* out = staged.data();
+    for (const std::uint32_t row : rows_of_chunk) {
+      std::memcpy(out, from + row * width, width);
+      out += width;
     }
     DLRUN_TRY(send(to, staged));
     to += staged.size();
-    rows = rows.subspan(some.size());
+    rows = rows.subspan(rows_of_chunk.size());
   }
   return {};
 }

@@ -65,7 +65,7 @@ class Uploads {
   cudaStream_t stream_ = nullptr;
   std::vector<Chunk> chunks_;
   std::size_t current_chunk_ = 0;  // index of the chunk that is being filled
-  std::size_t used_bytes_ = 0;     // of this chunk
+  std::size_t used_bytes_ = 0;     // number of bytes in use in the current chunk
   bool is_capturing_ = false;
 };
 

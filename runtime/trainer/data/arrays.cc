@@ -87,14 +87,14 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
     return fail(Errc::kInvalid, "{}: labels of {} classes, expected 2 to {}", name, shape[1],
                 kMostClasses);
   }
-  const std::int64_t most = is_multi_label ? 1 : static_cast<std::int64_t>(kMostClasses) - 1;
+  const std::int64_t max_label = is_multi_label ? 1 : static_cast<std::int64_t>(kMostClasses) - 1;
   std::int64_t largest = 0;
   data.labels.resize(n * data.label_width);
   for (std::size_t i = 0; i < data.labels.size(); ++i) {
     const std::int64_t label = element(labels, bytes_per_label, i);
-    if (label < 0 || label > most) {
+    if (label < 0 || label > max_label) {
       return fail(Errc::kInvalid, "{}: a label of sample {} is {}, expected 0 to {}", name,
-                  i / data.label_width, label, most);
+                  i / data.label_width, label, max_label);
     }
     data.labels[i] = static_cast<std::uint8_t>(label);
     largest = std::max(largest, label);

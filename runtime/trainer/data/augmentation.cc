@@ -60,10 +60,10 @@ ImageChange draw_image_change(const Augmentation& augmentation, std::uint64_t se
   Random random(seed, Purpose::kAugment, mix(epoch) ^ sample);
   const auto flipped = random.below(2);
   const auto quarter_turns = random.below(4);
-  const auto most = static_cast<std::int32_t>(augmentation.max_shift_pixels);
+  const auto max_shift = static_cast<std::int32_t>(augmentation.max_shift_pixels);
   const auto draw_shift = [&] {
-    const auto range = static_cast<std::uint64_t>(2 * most + 1);
-    return static_cast<std::int32_t>(random.below(range)) - most;
+    const auto range = static_cast<std::uint64_t>(2 * max_shift + 1);
+    return static_cast<std::int32_t>(random.below(range)) - max_shift;
   };
   ImageChange change;
   change.is_flipped = augmentation.flips ? static_cast<std::uint32_t>(flipped) : 0;

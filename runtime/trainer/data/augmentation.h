@@ -1,7 +1,7 @@
 #pragma once
 // Draws random changes of training images: mirroring, quarter turns and shifts. The changes of a
 // sample depend on seed, epoch and sample only, so they are equal after a restart. They are also
-// equal for any number of ranks, unless the caller gives each rank another seed (loop/batch.cc).
+// equal for any number of ranks, unless the caller gives each rank its own seed (loop/batch.cc).
 
 #include <cstddef>
 #include <cstdint>

@@ -22,24 +22,24 @@ constexpr std::size_t kDefaultTestDigits = 2000;
 constexpr std::size_t kDefaultTrainPatches = 2000;
 constexpr std::size_t kDefaultTestPatches = 500;
 constexpr std::size_t kDigitClasses = 10;
-/// The prefixes of MNIST's file names: of the training and of the test data.
+/// The prefixes of MNIST's file names: first of the training data, then of the test data.
 constexpr std::array<const char*, 2> kIdxPrefixes{"train", "t10k"};
 
 /// Finds a file with `prefix` under one of its possible names: plain or gzip, with '-' or '.'
 /// before "idx". `kind` is "images" or "labels". `dimensions` is the number that follows "idx".
 Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* prefix,
                                        const char* kind, int dimensions) {
-  std::string looked_for;
+  std::string expected_names;
   for (const char separator : {'-', '.'}) {
     for (const char* suffix : {"", ".gz"}) {
       const std::string name =
           fmt::format("{}-{}{}idx{}-ubyte{}", prefix, kind, separator, dimensions, suffix);
       std::error_code error;
       if (std::filesystem::exists(folder / name, error)) return folder / name;
-      if (separator == '-') looked_for += (looked_for.empty() ? "" : ", ") + name;
+      if (separator == '-') expected_names += (expected_names.empty() ? "" : ", ") + name;
     }
   }
-  return fail(Errc::kNotFound, "{}: has none of these files: {}", folder.string(), looked_for);
+  return fail(Errc::kNotFound, "{}: has none of these files: {}", folder.string(), expected_names);
 }
 
 Result<Dataset> load_idx_files(const std::filesystem::path& folder, const char* prefix) {

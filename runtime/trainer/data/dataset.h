@@ -39,8 +39,8 @@ struct DataOptions {
   /// The number of training samples to generate, or the maximum number of training samples to keep
   /// from files. 0: 8000 generated digits, 2000 patches, or all samples of the files.
   std::size_t train_samples = 0;
-  /// The number of test samples, with the same meaning. 0: 2000 generated digits, 500 patches, or
-  /// all samples of the files.
+  /// The number of test samples to generate, or the maximum number to keep from files. 0: 2000
+  /// generated digits, 500 patches, or all samples of the files.
   std::size_t test_samples = 0;
   std::uint64_t seed = 1;             ///< seed of the generated images
   std::size_t patch_size = 120;       ///< for "patches": pixels per row and per column
@@ -64,10 +64,10 @@ struct DataOptions {
 /// and the problem) or kIo.
 [[nodiscard]] Result<Split> load_idx_folder(const std::filesystem::path& folder);
 
-/// Loads or generates the data set that the options name, and keeps only the first samples if there
-/// is a limit. Checks that training and test data have images of the same shape and equally
-/// many labels per sample. For "mnist", also checks that there are 784 pixels and at most ten
-/// classes. Fails with kUsage, kNotFound, kInvalid or kIo.
+/// Loads or generates the data set options.dataset, and keeps only the first samples if there is a
+/// limit. Checks that training and test data have images of the same shape and equally many labels
+/// per sample. For "mnist", also checks that there are 784 pixels and at most ten classes. Fails
+/// with kUsage, kNotFound, kInvalid or kIo.
 [[nodiscard]] Result<Split> load_data(const DataOptions& options);
 
 /// Generates digits and writes them as IDX files with MNIST's names into a directory, which is

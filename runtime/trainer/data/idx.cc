@@ -112,24 +112,23 @@ Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file
                 header_bytes, file.size());
   }
   IdxArray array;
-  std::size_t expected_bytes = 1;
+  std::size_t value_bytes = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
     const std::uint32_t size = from_big_endian(file.data() + 4 + 4 * i);
     array.sizes.push_back(size);
     if (size != 0 &&
-        expected_bytes > (std::numeric_limits<std::size_t>::max() - header_bytes) / size) {
+        value_bytes > (std::numeric_limits<std::size_t>::max() - header_bytes) / size) {
       return fail(Errc::kInvalid,
                   "{}: the sizes in its header multiply to more than any file holds", name);
     }
-    expected_bytes *= size;
+    value_bytes *= size;
   }
-  expected_bytes += header_bytes;
+  const std::size_t expected_bytes = header_bytes + value_bytes;
   if (file.size() != expected_bytes) {
     return fail(Errc::kInvalid, "{}: {}: expected {} bytes for {} items of {} bytes, found {}",
                 name, file.size() < expected_bytes ? "truncated" : "longer than its header says",
                 expected_bytes, array.sizes[0],
-                array.sizes[0] == 0 ? 0 : (expected_bytes - header_bytes) / array.sizes[0],
-                file.size());
+                array.sizes[0] == 0 ? 0 : value_bytes / array.sizes[0], file.size());
   }
   array.file = std::move(file);
   return array;

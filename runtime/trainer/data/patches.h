@@ -1,7 +1,7 @@
 #pragma once
-// Generated land-cover patches in the shape of BigEarthNet (Sumbul et al. 2019; 19 labels: Sumbul
-// et al. 2021): square images of 12 spectral bands, each with some of 19 labels. They need neither
-// files nor a network connection.
+// Generates land-cover patches like those of BigEarthNet (Sumbul et al. 2019; 19 labels: Sumbul et
+// al. 2021): square images of 12 spectral bands, each with some of 19 labels. Needs neither files
+// nor a network connection.
 
 #include <cstddef>
 #include <cstdint>

@@ -26,8 +26,10 @@ std::size_t Sampler::full_advance() const {
 }
 
 std::uint64_t Sampler::steps_left(std::size_t epoch, std::size_t offset, std::size_t epochs) const {
-  const std::size_t step = full_advance();
-  const auto steps_of = [step](std::size_t samples) { return (samples + step - 1) / step; };
+  const std::size_t advance = full_advance();
+  const auto steps_of = [advance](std::size_t samples) {
+    return (samples + advance - 1) / advance;
+  };
   return epoch < epochs
              ? steps_of(epoch_length() - offset) + (epochs - epoch - 1) * steps_of(epoch_length())
              : 0;
@@ -37,20 +39,21 @@ Batch Sampler::batch(std::size_t epoch, std::size_t offset) {
   if (shuffled_epoch_ != epoch) shuffle(epoch);
   const std::size_t count = std::min(full_advance(), epoch_length() - offset);
   if (options_.sharding == Sharding::kFile) {
-    const auto part_of = [&](std::size_t samples) {
-      return std::min(count, samples - std::min(samples, offset));
+    const auto count_in_step = [&](std::size_t rank_samples) {
+      return std::min(count, rank_samples - std::min(rank_samples, offset));
     };
     Batch batch{std::span<const std::uint32_t>(order_), 0, count};
-    batch.samples = batch.samples.subspan(std::min(order_.size(), offset), part_of(order_.size()));
+    batch.samples =
+        batch.samples.subspan(std::min(order_.size(), offset), count_in_step(order_.size()));
     for (const std::size_t samples : options_.rank_samples)
-      batch.global_samples += part_of(samples);
+      batch.global_samples += count_in_step(samples);
     return batch;
   }
-  const auto step = std::span<const std::uint32_t>(order_).subspan(offset, count);
+  const auto step_samples = std::span<const std::uint32_t>(order_).subspan(offset, count);
   if (options_.sharding == Sharding::kEpoch)
-    return {step, count * static_cast<std::size_t>(options_.ranks), count};
+    return {step_samples, count * static_cast<std::size_t>(options_.ranks), count};
   const Range mine = even_part(count, options_.rank, options_.ranks);
-  return {step.subspan(mine.begin, mine.size()), count, count};
+  return {step_samples.subspan(mine.begin, mine.size()), count, count};
 }
 
 void Sampler::shuffle(std::size_t epoch) {
@@ -70,7 +73,7 @@ std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size) {
 EpochPosition redistributed(EpochPosition position, std::size_t length, std::uint64_t old_ranks,
                             std::uint64_t new_ranks) {
   if (old_ranks == new_ranks) return position;
-  // Multiply epochs and samples separately: the product of all may exceed 64 bits.
+  // Convert epochs and samples separately: the total number of samples may exceed 64 bits.
   const std::uint64_t epochs = position.epoch * old_ranks;
   const std::uint64_t samples =
       (epochs % new_ranks * length + position.offset * old_ranks) / new_ranks;

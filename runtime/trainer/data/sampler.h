@@ -45,8 +45,8 @@ struct Batch {
 class Sampler {
  public:
   struct Options {
-    std::size_t samples = 0;  ///< in the data set; > 0; not used for kFile
-    std::size_t batch = 1;    ///< per rank; > 0
+    std::size_t samples = 0;  ///< number of samples in the data set, > 0; not used for kFile
+    std::size_t batch = 1;    ///< samples per rank and step, > 0
     int rank = 0;
     int ranks = 1;
     Sharding sharding = Sharding::kSample;
@@ -63,8 +63,8 @@ class Sampler {
   /// Returns Batch::advance of a full step.
   [[nodiscard]] std::size_t full_advance() const;
 
-  /// Returns the number of steps from `offset` in `epoch` to the end of epoch number `epochs`.
-  /// `epoch` and `epochs` are epochs of this rank (epochs_per_rank()); `offset` is in samples.
+  /// Returns the number of steps from `offset` in `epoch`, both from 0, until this rank has
+  /// completed `epochs` epochs (epochs_per_rank()). `offset` is in samples.
   [[nodiscard]] std::uint64_t steps_left(std::size_t epoch, std::size_t offset,
                                          std::size_t epochs) const;
 
@@ -76,8 +76,8 @@ class Sampler {
   void shuffle(std::size_t epoch);
 
   Options options_;
-  std::vector<std::uint32_t> order_;
-  std::size_t shuffled_epoch_ = SIZE_MAX;
+  std::vector<std::uint32_t> order_;       // samples in the order of shuffled_epoch_
+  std::size_t shuffled_epoch_ = SIZE_MAX;  // SIZE_MAX: not shuffled yet
 };
 
 /// Returns the number of epochs that each rank runs: with kEpoch the epochs divided by the number

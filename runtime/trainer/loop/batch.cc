@@ -1,4 +1,4 @@
-// The input of a training step.
+// Loads the input of a training step.
 
 #include <vector>
 

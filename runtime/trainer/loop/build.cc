@@ -21,7 +21,7 @@ constexpr std::size_t kEvaluationBatch = 256;
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
 /// Returns the ranges of the network's tensors for the optimizer. Tensors of one dimension are
-/// biases or scales.
+/// biases or scales; all others are weights.
 std::vector<TensorRange> ranges_of(const Network<float>& network) {
   std::vector<TensorRange> ranges;
   for (const TensorLocation& tensor : network.tensors()) {
@@ -56,11 +56,11 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
   const ExchangeContext context{
       .communicator = session.communicator,
       .kernels = session.kernels,
-      .rule = *optimizer,
+      .optimizer = *optimizer,
       .state = optimizer_state,
       .parameters = network.parameters(),
       .gradients = network.gradients(),
-      .step_sums = network.gradients_and_further_sums().subspan(count),
+      .step_sums = network.gradients_and_step_sums().subspan(count),
       .tensors = tensors,
       .clip_norm = options.clip_norm,
   };
@@ -74,16 +74,16 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
 }
 
 Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session,
-                      Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
+                      Layers<float> layers, std::unique_ptr<Optimizer<float>> chosen_optimizer,
                       const std::vector<std::size_t>& rank_samples)
     : max_forward_samples(max_forward_samples_of(options, layers)),
       shared(session.communicator, session.kernels),
       network(session.kernels, std::move(layers), data.train.features, max_forward_samples,
               kStepSumCount, static_cast<std::size_t>(session.communicator.size()),
-              may_share_arrays(options, *rule)
+              may_share_arrays(options, *chosen_optimizer)
                   ? AllocateFlat(std::bind_front(&SharedArrays::allocate, &shared))
                   : AllocateFlat()),
-      optimizer(std::move(rule)),
+      optimizer(std::move(chosen_optimizer)),
       tensors(ranges_of(network)),
       optimizer_state(session.communicator, session.kernels, *optimizer,
                       network.parameters().size(), tensors.size(),
@@ -112,9 +112,9 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
                     return check_may_commit();
                   }),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
-        const Clock::time_point since = Clock::now();
+        const Clock::time_point start = Clock::now();
         if (sum_status) sum_status = communicator.all_reduce(sums, ReduceOp::kSum);
-        waited += Clock::now() - since;
+        waited += Clock::now() - start;
       }) {}
 
 Result<Layers<float>> Trainer::check_and_make_layers() const {
@@ -215,8 +215,8 @@ void Trainer::report_setup() {
         "CUDA graphs: {}",
         !p.uses_cuda_graphs
             ? fmt::format(
-                  "not used: ranks over {} exchange gradients within a step; CUDA graphs are for "
-                  "one rank (--backend single)",
+                  "not used: with backend {}, ranks exchange gradients within a step; CUDA graphs "
+                  "are for one rank (--backend single)",
                   session_.communicator.name())
         : needs_norms ? "each step is one graph, up to the point where the host reads the gradient "
                         "norms"

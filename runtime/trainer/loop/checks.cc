@@ -30,8 +30,8 @@ Result<> Trainer::count_samples_and_classes() {
   return {};
 }
 
-Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
-  if (options_.has_sharded_state && rule.needs_whole_tensors()) {
+Result<> Trainer::check_parallelism(const Optimizer<float>& optimizer) const {
+  if (options_.has_sharded_state && optimizer.needs_whole_tensors()) {
     return fail(
         Errc::kUsage,
         "{} needs the norms of whole layers; it cannot be used with --optimizer-state sharded",

@@ -8,13 +8,14 @@
 
 namespace dlrun::trainer {
 
-/// The scores of one class, from 0 to 1. A ratio whose divisor is 0 is 0, as in scikit-learn: a
-/// class that no sample has and that is predicted for no sample has 0 for all three scores.
+/// The three scores of one class, each from 0 to 1. If the divisor of a score is 0, the score is 0,
+/// as in scikit-learn. For example, all three are 0 for a class that no sample has and that is
+/// predicted for no sample.
 struct ClassScore {
   double precision = 0;  ///< share of right answers among the samples predicted to have the class
   double recall = 0;     ///< share of right answers among the samples that have the class
   double f1 = 0;         ///< harmonic mean of precision and recall
-  double samples = 0;    ///< number of samples that have the class
+  double sample_count = 0;  ///< number of samples that have the class
 };
 
 struct LabelScores {

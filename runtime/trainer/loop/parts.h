@@ -56,7 +56,7 @@ struct Trainer::Totals {
 
 struct Trainer::Parts {
   Parts(const TrainOptions& options, const Split& data, const Session& session,
-        Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
+        Layers<float> layers, std::unique_ptr<Optimizer<float>> chosen_optimizer,
         const std::vector<std::size_t>& rank_samples);
 
   /// Makes the exchange of gradients: make_shared_exchange() if the arrays are in shared memory,
@@ -68,7 +68,7 @@ struct Trainer::Parts {
   SharedArrays shared;
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
-  std::vector<TensorRange> tensors;  // in the flat arrays
+  std::vector<TensorRange> tensors;  // the tensors' ranges in the flat arrays
   OptimizerState optimizer_state;
   std::unique_ptr<GradientExchange> exchange;
   Sampler sampler;
@@ -90,11 +90,11 @@ struct Trainer::Parts {
   Schedule schedule;
   Position position;
   bool is_save_due = false;      // save at the end of this step or epoch
-  Totals epoch_totals;           // training samples of the current epoch
+  Totals epoch_totals;           // of the training samples of the current epoch so far
   Clock::duration epoch_time{};  // time spent in the steps of the current epoch
-  double trained_seconds = 0;    // in the steps of all completed epochs of this process
-  double trained_samples = 0;    // in these epochs
-  Totals last_test;
+  double trained_seconds = 0;    // time in the steps of this process's completed epochs
+  double trained_samples = 0;    // number of samples in these epochs
+  Totals last_test;              // result of the latest evaluation
 };
 
 }  // namespace dlrun::trainer

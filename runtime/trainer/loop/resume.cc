@@ -53,7 +53,7 @@ bool is_finite(const TrainingState& state) {
 
 }  // namespace
 
-std::uint64_t Trainer::epoch_ranks() const {
+std::uint64_t Trainer::epoch_sequence_count() const {
   return options_.sharding == Sharding::kEpoch
              ? static_cast<std::uint64_t>(session_.communicator.size())
              : 1;
@@ -61,11 +61,11 @@ std::uint64_t Trainer::epoch_ranks() const {
 
 Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
   Parts& p = *parts_;
-  std::vector<std::string> skipped;
-  auto saved =
-      p.checkpoints.load_newest(layout_of(p.network, p.optimizer->states()),
-                                options_.optimizer.name, names_of(p.optimizer->states()), skipped);
-  for (const std::string& message : skipped) session_.reporter.note(message);
+  std::vector<std::string> skip_messages;
+  auto saved = p.checkpoints.load_newest(layout_of(p.network, p.optimizer->states()),
+                                         options_.optimizer.name, names_of(p.optimizer->states()),
+                                         skip_messages);
+  for (const std::string& message : skip_messages) session_.reporter.note(message);
   if (!saved || !saved->has_value()) return saved;
   if ((*saved)->seed != options_.seed) {
     return fail(Errc::kInvalid,
@@ -78,7 +78,8 @@ Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
         Errc::kInvalid,
         "{}: its newest checkpoint, of step {}, was made in the middle of epoch {} by {}; this run "
         "has {}, so it is unknown which samples of that epoch remain. Use the same ranks and files "
-        "again, or move away all checkpoints after the end of an epoch to continue from there",
+        "again. To continue from the end of an earlier epoch instead, move away all newer "
+        "checkpoints",
         p.checkpoints.path().string(), (*saved)->position.step, (*saved)->position.epoch + 1,
         rank_files_text((*saved)->rank_samples), rank_files_text(rank_samples_));
   }
@@ -120,7 +121,7 @@ Result<> Trainer::start_or_resume() {
   if (saved) {
     const EpochPosition at =
         redistributed({saved->position.epoch, saved->position.offset}, p.sampler.epoch_length(),
-                      saved->epoch_ranks, epoch_ranks());
+                      saved->epoch_sequence_count, epoch_sequence_count());
     start = {saved->position.step, at.epoch, at.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
@@ -149,7 +150,7 @@ Result<> Trainer::save() {
     state.position = p.position;
     state.seed = options_.seed;
     state.rank_samples = rank_samples_;
-    state.epoch_ranks = epoch_ranks();
+    state.epoch_sequence_count = epoch_sequence_count();
     state.optimizer = options_.optimizer.name;
     state.optimizer_array_names = names_of(p.optimizer->states());
     state.parameters = parameters();

@@ -19,7 +19,7 @@ double microseconds(Trace::Clock::duration time) {
 }
 
 /// Returns the events that give a rank and its tracks the names that viewers show.
-std::string name_events(int rank, const std::string& host, std::size_t bucket_count) {
+std::string naming_events(int rank, const std::string& host, std::size_t bucket_count) {
   const nlohmann::json name = fmt::format("rank {} on {}", rank, host);
   std::string text = fmt::format(
       R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":{1}}}}},)"
@@ -83,7 +83,7 @@ bool Trace::end_step() {
 
 std::string Trace::events_json() const {
   const int rank = communicator_->rank();
-  std::string text = name_events(rank, options_.host, options_.bucket_count);
+  std::string text = naming_events(rank, options_.host, options_.bucket_count);
   for (const Event& event : events_) {
     text += fmt::format(
         ",\n"

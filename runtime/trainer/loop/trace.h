@@ -3,10 +3,10 @@
 // ui.perfetto.dev and chrome://tracing open. Each rank writes PREFIX-rank-0003.json (with its own
 // number), and rank 0 also writes PREFIX.json with the events of all ranks.
 //
-// The timeline shows each rank as a process. Its first track shows the steps and, nested, their
-// parts. All-reduces overlap, so each gradient bucket has its own track. Time 0 is the end of
-// a barrier at the start of the trace, so the clocks of the nodes need not agree. GPU work is shown
-// at the time at which it was queued.
+// In the timeline, each rank is a process. The first track of this process shows the steps and,
+// nested, their parts. All-reduces overlap, so each gradient bucket has its own track. Time 0 is
+// the end of a barrier at the start of the trace, so the clocks of the nodes need not agree. GPU
+// work is shown at the time at which it was queued.
 
 #include <chrono>
 #include <cstddef>

@@ -107,6 +107,7 @@ Result<> Trainer::step() {
 
   if (!scope.makes_ranks_equal) return {};
   const std::size_t every = options_.checkpoint_every;
+  // True if one of the steps since the last average is a multiple of `every`.
   const bool is_due = every > 0 && p.position.step / every >
                                        (p.position.step - scope.steps_since_average - 1) / every;
   p.is_save_due = is_due || sums[kSaveRequests] > 0;
@@ -119,8 +120,8 @@ void Trainer::start_step_sums(const StepScope& scope) {
   Kernels<float>& kernels = session_.kernels;
   float* const step_sums = p.network.extra().data();
   if (scope.steps_since_average == 0) {
-    constexpr std::array<float, kStepSumCount> kFresh{};
-    kernels.copy_from_host(step_sums, kFresh.data(), sizeof kFresh);
+    constexpr std::array<float, kStepSumCount> kZeros{};
+    kernels.copy_from_host(step_sums, kZeros.data(), sizeof kZeros);
   }
   if (scope.makes_ranks_equal && session_.save_requested != nullptr &&
       session_.save_requested->exchange(false)) {
@@ -246,7 +247,7 @@ Result<> Trainer::end_epoch() {
   if (options_.checkpoint_every == 0 || p.is_save_due || is_last_epoch) DLRUN_TRY(save());
 
   DLRUN_TRY_ASSIGN(auto test, evaluate());
-  if (!std::isfinite(test.mean_loss())) {  // equal on all ranks
+  if (!std::isfinite(test.mean_loss())) {  // the test loss is equal on all ranks
     return fail(Errc::kInvalid,
                 "{}: the test loss is {} after step {} (epoch {}): the learning rate is too high",
                 data_.source, test.mean_loss(), p.position.step, p.position.epoch);
@@ -267,9 +268,9 @@ Result<> Trainer::end_epoch() {
 Result<Trainer::Totals> Trainer::evaluate() {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
-  const Trace::Span span(p.trace.get(), "test", "samples", p.test.samples);
+  const Trace::Span span(p.trace.get(), "test", "samples", p.test.sample_count);
   const Range mine =
-      even_part(p.test.samples, session_.communicator.rank(), session_.communicator.size());
+      even_part(p.test.sample_count, session_.communicator.rank(), session_.communicator.size());
   std::vector<std::uint32_t> samples(p.network.max_batch());
   constexpr std::array<float, 2> kZeros{};
   kernels.copy_from_host(p.test_sums.data(), kZeros.data(), sizeof kZeros);
@@ -294,7 +295,8 @@ Result<Trainer::Totals> Trainer::evaluate() {
   std::vector<double> all{sums[0], sums[1]};
   all.insert(all.end(), confusion_counts.begin(), confusion_counts.end());
   DLRUN_TRY(session_.communicator.all_reduce(std::span(all), ReduceOp::kSum));
-  return Totals{all[0], all[1], static_cast<double>(p.test.samples), {all.begin() + 2, all.end()}};
+  return Totals{
+      all[0], all[1], static_cast<double>(p.test.sample_count), {all.begin() + 2, all.end()}};
 }
 
 Result<> Trainer::write_trace() {

@@ -58,8 +58,8 @@ struct TrainOptions {
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options bucket_options;
   bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_exchange.cc
-  /// Steps between averages (parallel/local_exchange.cc); 0: the ranks combine their gradients in
-  /// every step.
+  /// Number of steps after which the ranks average their parameters (parallel/local_exchange.cc).
+  /// 0: the ranks combine their gradients in every step.
   std::size_t local_steps = 0;
   double epochs_before_local_steps = 0;
 
@@ -68,8 +68,8 @@ struct TrainOptions {
   /// of training is saved in any case. A checkpoint that becomes due during local steps is saved at
   /// the next average.
   std::size_t checkpoint_every = 0;
-  std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
-  std::size_t trace_steps = 0;  ///< number of steps to record in a timeline: loop/trace.h; 0: none
+  std::size_t checkpoint_keep = 3;     ///< 0: no checkpoints
+  std::size_t trace_steps = 0;         ///< number of steps to record in a timeline (loop/trace.h)
   std::filesystem::path trace_prefix;  ///< Trace::Options::prefix
   bool should_resume = false;          ///< start from the newest valid checkpoint, if there is one
 };
@@ -82,7 +82,7 @@ struct Session {
   TrainingReporter& reporter;
   std::string host;                                                        ///< for messages
   std::function<Result<>()> check_may_commit = [] { return Result<>(); };  ///< see checkpoint.h
-  /// The signal handler sets this flag. The ranks then save a checkpoint after the next step (with
+  /// A signal handler sets this flag. The ranks then save a checkpoint after the next step (with
   /// local steps: after the next average) and continue. nullptr: no signal requests a checkpoint.
   std::atomic<bool>* save_requested = nullptr;
 };
@@ -128,7 +128,7 @@ class Trainer {
   /// all ranks must then call this function.
   [[nodiscard]] Result<> count_samples_and_classes();
   /// Checks that backend, device and optimizer support the chosen kind of parallelism.
-  [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
+  [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& optimizer) const;
   /// Checks that every rank has samples, and that at least one rank has enough samples for a batch.
   [[nodiscard]] Result<> check_shards() const;
   /// Checks that all ranks have the same options and the same shape of data. Otherwise the result
@@ -158,12 +158,15 @@ class Trainer {
   /// Checks that the directory holds no checkpoints, for a start without --resume. Only rank 0
   /// calls this function.
   [[nodiscard]] Result<> check_that_no_checkpoints_exist() const;
-  [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
+  /// Returns the number of sequences of epochs: with Sharding::kEpoch each rank has its own
+  /// sequence, otherwise all ranks share one.
+  [[nodiscard]] std::uint64_t epoch_sequence_count() const;
   /// Does one step of training, and saves a checkpoint if one is due within the epoch.
   [[nodiscard]] Result<> step();
   /// Prepares the step's sums (StepSum). Sets them to zero if all ranks have equal parameters
-  /// before the step. If scope.makes_ranks_equal, sets this rank's kSaveRequests to 1 if the signal
-  /// handler has requested a save. Sets the observed statistics to zero.
+  /// before the step. Sets this rank's kSaveRequests to 1 if a signal handler has requested a save
+  /// and scope.makes_ranks_equal is true. In other steps the request waits. Sets the observed
+  /// statistics to zero.
   void start_step_sums(const StepScope& scope);
   /// Computes the gradients of the loss of this rank's samples, divided by `divisor`. Adds the loss
   /// and the number of right answers to the step's sums (StepSum). Tells the exchange which layers'

@@ -61,7 +61,7 @@ ordered_json classes_json(const LabelScores& scores) {
     all.push_back({{"precision", one.precision},
                    {"recall", one.recall},
                    {"f1", one.f1},
-                   {"samples", one.samples}});
+                   {"samples", one.sample_count}});
   }
   return all;
 }
@@ -226,8 +226,8 @@ void TrainingReporter::print_classes(const LabelScores& scores) {
   print_line("class  samples  precision  recall     F1");
   for (std::size_t k = 0; k < scores.classes.size(); ++k) {
     const ClassScore& one = scores.classes[k];
-    print_line(fmt::format("{:5}  {:7}  {:9.3f}  {:6.3f}  {:5.3f}", k, one.samples, one.precision,
-                           one.recall, one.f1));
+    print_line(fmt::format("{:5}  {:7}  {:9.3f}  {:6.3f}  {:5.3f}", k, one.sample_count,
+                           one.precision, one.recall, one.f1));
   }
 }
 

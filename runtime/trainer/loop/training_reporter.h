@@ -40,7 +40,7 @@ struct StepReport {
 struct EpochReport {
   std::size_t epoch = 0;   ///< the epoch that has ended, from 1
   std::uint64_t step = 0;  ///< steps done since the start of training
-  /// Mean over the epoch's training samples, each with the parameters before its step.
+  /// Mean over the epoch's training samples, each evaluated with the parameters before its step.
   double loss = 0;
   double accuracy = 0;
   double test_loss = 0;
@@ -58,7 +58,7 @@ struct FinalReport {
   std::uint64_t steps = 0;
   double seconds = 0;        ///< time of this process's steps, without tests and checkpoints
   double samples_per_s = 0;  ///< of all ranks, over these seconds
-  std::optional<LabelScores> label_scores{};  ///< as in EpochReport
+  std::optional<LabelScores> label_scores{};  ///< of the test data, if samples have several labels
 };
 
 class TrainingReporter {
@@ -73,7 +73,7 @@ class TrainingReporter {
     std::string_view precision = "float32";  ///< of matrix products; must outlive the reporter
   };
 
-  /// Opens the metrics file if is_main is true and Options::metrics names a file. Fails with kIo.
+  /// Opens the metrics file if is_main is true and Options::metrics has a path. Fails with kIo.
   [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
 
   void note(const std::string& line);          ///< prints a line on stdout if is_main

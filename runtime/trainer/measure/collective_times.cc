@@ -163,12 +163,12 @@ Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator,
     DLRUN_TRY(communicator.all_reduce(std::span(&first_mean, 1), ReduceOp::kMax));
     const int repeats = static_cast<int>(
         std::clamp(kRoundMicroseconds / std::max(first_mean, 0.1), 2.0, kMostRepeats));
-    std::vector<double> rounds;
+    std::vector<double> round_means;
     for (int round = 0; round < kRounds; ++round) {
       DLRUN_TRY_ASSIGN(const auto mean, one.time(repeats));
-      rounds.push_back(mean);
+      round_means.push_back(mean);
     }
-    double mean_over_ranks = median(std::move(rounds)) / communicator.size();
+    double mean_over_ranks = median(std::move(round_means)) / communicator.size();
     DLRUN_TRY(communicator.all_reduce(std::span(&mean_over_ranks, 1), ReduceOp::kSum));
     times.push_back({one.bytes(), mean_over_ranks});
   }

@@ -38,13 +38,13 @@ struct CollectiveTime {
   }
 };
 
-/// Times a collective (float32, sum, root 0) for each size in bytes. A size is rounded down to
-/// a multiple of 4 bytes, or of 4 bytes for each rank if the array is divided among the ranks; a
-/// smaller size becomes this unit. A round is the mean of many calls in a row; a rank's time is the
-/// median over rounds; the returned time is the mean over ranks. The array after the first call of
-/// each size is compared with the expected values. The buffers are in the memory of the device that
-/// `kernels` uses. All ranks must call it. Fails with kInternal if a result is wrong, and as the
-/// collectives do.
+/// Times a collective (float32, sum, root 0) for each size in bytes. A size is rounded down to a
+/// multiple of a unit: 4 bytes, or 4 bytes for each rank if the array is divided among the ranks. A
+/// size below the unit becomes the unit. A round measures the mean of many calls in a row; a rank's
+/// time is the median over rounds; the returned time is the mean over ranks. The array after the
+/// first call of each size is compared with the expected values. The buffers are in the memory of
+/// the device that `kernels` uses. All ranks must call it. Fails with kInternal if a result is
+/// wrong, and as the collectives do.
 [[nodiscard]] Result<std::vector<CollectiveTime>> time_collective(
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);
@@ -73,9 +73,9 @@ struct CollectivesOptions {
 /// size: {"backend","operation","ranks","nodes","bytes","us","algbw","busbw"}. The bandwidths are
 /// in 1e9 bytes per second. The arrays are in GPU memory for the backend nccl, and in host memory
 /// for all other backends, also for rccl. If this process started the ranks, it kills the other
-/// ranks after one fails. Fails with kUsage for backend "mpi" with `ranks`, with kUnavailable if a
-/// library or a GPU is missing, with kPeer or kTimeout if a rank is lost, and as time_collective()
-/// does.
+/// ranks after one fails. Fails with kUsage if options.ranks > 0 with backend "mpi", with
+/// kUnavailable if a library or a GPU is missing, with kPeer or kTimeout if a rank is lost, and as
+/// time_collective() does.
 [[nodiscard]] Result<> run_collectives(const CollectivesOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

@@ -144,16 +144,17 @@ Result<> start_ranks_and_wait(const CollectivesOptions& options, const Env& env)
   }
   if (!status) kill_remaining(children);
   for (std::size_t left = children.size(); left > 0; --left) {
-    int state = 0;
-    const pid_t ended = ::wait(&state);
+    int wait_status = 0;
+    const pid_t ended = ::wait(&wait_status);
     const auto child = std::find(children.begin(), children.end(), ended);
     if (child == children.end()) break;
     *child = 0;  // kill_remaining() skips it
-    if (!status || (WIFEXITED(state) && WEXITSTATUS(state) == 0)) continue;
-    const bool is_unavailable = WIFEXITED(state) && WEXITSTATUS(state) == 69;
-    status = fail(is_unavailable ? Errc::kUnavailable : Errc::kPeer, "rank {} failed{}",
-                  child - children.begin(),
-                  WIFSIGNALED(state) ? fmt::format(" by signal {}", WTERMSIG(state)) : "");
+    if (!status || (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)) continue;
+    const bool is_unavailable = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 69;
+    status =
+        fail(is_unavailable ? Errc::kUnavailable : Errc::kPeer, "rank {} failed{}",
+             child - children.begin(),
+             WIFSIGNALED(wait_status) ? fmt::format(" by signal {}", WTERMSIG(wait_status)) : "");
     kill_remaining(children);
   }
   std::error_code ignored;

@@ -49,7 +49,7 @@ Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool h
 }
 
 /// Checks the speed among the ranks of this node, over a communicator of their own. Does nothing if
-/// the options name no speed for a node, or the node has one rank.
+/// options.node_all_reduce_gb_s is 0, or the node has one rank.
 Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions comm_options,
                           Kernels<float>& kernels) {
   if (options.node_all_reduce_gb_s == 0 || comm_options.world.local_size < 2) return {};
@@ -84,7 +84,7 @@ Result<> run_checks(const PreflightOptions& options, const Env& env, Store& stor
   CommunicatorOptions comm_options;
   comm_options.world = world;
   comm_options.store = &store;
-  // The program that starts after this check uses the same store: its keys need another prefix.
+  // The user's program starts after this check and uses the same store, with another prefix.
   comm_options.prefix = "preflight";
   comm_options.address = env.get_or("DLRUN_ADDR", "");
   comm_options.timeout = options.timeout;

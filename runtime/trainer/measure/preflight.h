@@ -24,12 +24,13 @@ struct PreflightOptions {
 [[nodiscard]] Result<PreflightOptions> parse_preflight_options(std::span<const std::string> args);
 
 /// Opens this rank's device (its GPU for the backend nccl, otherwise the CPU), connects to the
-/// other ranks, all-reduces four MiB and compares every element with the closed form. Then measures
-/// the speeds that the options name. Reports `{"check":"device_open"}` to the store once this rank
-/// has its device, and `{"check":"failed","words","is_own"}` after a failure. "words" is the
-/// error's message. "is_own" is true if this rank, or the low speed of its node, is the cause, and
-/// false for a failure between ranks. Fails with the reported error. Nothing can be reported if
-/// there is no store: fails with kUsage if DLRUN_STORE is not set, and as open_store() does.
+/// other ranks, all-reduces four MiB and compares every element with its expected value. Then
+/// measures the speeds for which the options give a minimum. Reports `{"check":"device_open"}` to
+/// the store once this rank has its device, and `{"check":"failed","words","is_own"}` after a
+/// failure. "words" is the error's message. "is_own" is true if this rank, or the low speed of its
+/// node, is the cause, and false for a failure between ranks. Fails with the reported error.
+/// Without a store, no report is possible: fails with kUsage if DLRUN_STORE is not set, and
+/// as open_store() does.
 [[nodiscard]] Result<> run_preflight(const PreflightOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

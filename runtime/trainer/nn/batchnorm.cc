@@ -17,8 +17,8 @@ class BatchNorm final : public Layer<T> {
     return is_synchronised_ ? "batchnorm sync" : "batchnorm";
   }
   [[nodiscard]] std::size_t outputs() const override { return pixels_ * channels_; }
-  /// Returns the number of elements for one sample. The layer uses only this number of elements for
-  /// the whole batch.
+  /// The network allocates this number of elements for each sample. The layer needs it only once,
+  /// for the whole batch, and leaves the rest unused.
   [[nodiscard]] std::size_t workspace_size() const override { return 4 * channels_; }
   [[nodiscard]] bool can_fuse_relu() const override { return true; }
   [[nodiscard]] bool communicates() const override { return is_synchronised_; }
@@ -55,9 +55,11 @@ class BatchNorm final : public Layer<T> {
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
-    // With z = (x - mean) scale: dgamma = sum of dy z and dbeta = sum of dy over this rank's
-    // samples; the ranks' gradients are added later. dx = gamma scale (dy - mean of dy - z mean of
-    // dy z), with means over all samples that were normalised together.
+    // With scale = 1 / sqrt(variance + epsilon) and z = (x - mean) * scale:
+    // - dgamma = sum(dy * z) and dbeta = sum(dy) over this rank's samples; the ranks' gradients are
+    //   added later;
+    // - dx = gamma * scale * (dy - mean(dy) - z * mean(dy * z)), with means over all samples that
+    //   were normalised together.
     LayerKernels<T>& kernels = call.kernels.layer_kernels();
     const std::size_t rows = call.n * pixels_;
     T* const means = call.workspace + 2 * channels_;

@@ -24,7 +24,8 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+/// The size of a cache line in bytes.
+constexpr std::size_t kCacheLine = 64;
 /// Number of elements below which a second thread costs more than it gains.
 constexpr std::size_t kSerialElements = 16'384;
 
@@ -50,7 +51,7 @@ void set_denormal_bits_of_this_thread([[maybe_unused]] unsigned bits) {
 }
 
 /// Makes this thread treat denormal numbers as zero. An operation on a denormal number costs a
-/// hundred cycles, and Adam's moments become denormal for pixels that are almost always 0.
+/// hundred cycles. If a pixel is almost always 0, Adam's moments of its weights become denormal.
 void flush_denormals_of_this_thread() {
 #if defined(__SSE2__)
   set_denormal_bits_of_this_thread(kDenormalBits);
@@ -99,8 +100,8 @@ class CpuKernels final : public Kernels<T> {
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
-    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+    const std::size_t rounded = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+    void* memory = std::aligned_alloc(kCacheLine, std::max(rounded, kCacheLine));
     if (memory == nullptr) {
       status_ = fail(Errc::kInternal, "no memory for {} bytes", bytes);
     } else {
@@ -130,7 +131,7 @@ class CpuKernels final : public Kernels<T> {
     for_each_row(samples.size(), data.features, [&](std::size_t i) {
       if (i + kAhead < samples.size()) {
         const std::uint8_t* later = data.images.get() + samples[i + kAhead] * data.features;
-        for (std::size_t byte = 0; byte < data.features; byte += kAlignment)
+        for (std::size_t byte = 0; byte < data.features; byte += kCacheLine)
           __builtin_prefetch(later + byte);
       }
       loops::scale_bytes(data.images.get() + samples[i] * data.features, scale,
@@ -230,15 +231,18 @@ class CpuKernels final : public Kernels<T> {
   void for_each_part(std::size_t count, const Work& work) const {
     if (threads_ == 1 || count < kSerialElements) return work(0, count);
     const auto parts = static_cast<std::size_t>(threads_);
-    const std::size_t part = (count / parts + kAlignment) / kAlignment * kAlignment;
+    // The size of a part is a multiple of 64 elements, so that each part starts on a cache line if
+    // the array does.
+    constexpr std::size_t kMultiple = 64;
+    const std::size_t part_size = (count / parts + kMultiple) / kMultiple * kMultiple;
 #pragma omp parallel for num_threads(threads_) schedule(static, 1)
     for (std::size_t i = 0; i < parts; ++i) {
-      const std::size_t at = std::min(i * part, count);
-      if (at < count) work(at, std::min(part, count - at));
+      const std::size_t at = std::min(i * part_size, count);
+      if (at < count) work(at, std::min(part_size, count - at));
     }
   }
 
-  /// Calls work(row) for rows of `width` elements, spread over the threads.
+  /// Calls work(row) for each row < `rows`, spread over the threads. A row has `width` elements.
   template <typename Work>
   void for_each_row(std::size_t rows, std::size_t width, const Work& work) const {
     if (threads_ == 1 || rows * width < kSerialElements) {

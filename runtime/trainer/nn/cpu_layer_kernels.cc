@@ -20,9 +20,9 @@ class CpuLayerKernels final : public LayerKernels<T> {
  public:
   explicit CpuLayerKernels(int threads) : threads_(threads), convolutions_(threads) {}
 
-  [[nodiscard]] std::size_t samples_at_once(std::size_t bytes_per_sample) const override {
-    // Limit for the largest array of a thread. Measured on cores with 1 MiB of cache each: cnn is
-    // equally fast with 7 and 8 samples per thread, and slower with 14 and 28.
+  [[nodiscard]] std::size_t samples_per_part(std::size_t bytes_per_sample) const override {
+    // Limit for a thread's samples in the largest array. Measured on cores with 1 MiB of cache:
+    // the model cnn is equally fast with 7 and 8 samples per thread, and slower with 14 and 28.
     constexpr std::size_t kBytesPerThread = std::size_t{1280} << 10U;
     return static_cast<std::size_t>(threads_) *
            std::max<std::size_t>(kBytesPerThread / std::max<std::size_t>(bytes_per_sample, 1), 1);
@@ -297,13 +297,13 @@ class CpuLayerKernels final : public LayerKernels<T> {
   /// Computes sums[j] = the sum of x[:, j] in the order of the rows. Each thread processes some
   /// columns.
   void sum_columns(const T* x, std::size_t rows, std::size_t columns, T* sums) const {
-    constexpr std::size_t kLine = 64 / sizeof(T);
+    constexpr std::size_t kLine = 64 / sizeof(T);  // elements of a cache line
     const std::size_t lines = (columns + kLine - 1) / kLine;
-    const std::size_t part = (lines + static_cast<std::size_t>(threads_) - 1) /
-                             static_cast<std::size_t>(threads_) * kLine;
-    for_each_of((columns + part - 1) / part, [&](std::size_t i) {
-      loops::sum_columns(x + i * part, rows, columns, std::min(part, columns - i * part),
-                         sums + i * part);
+    const std::size_t part_size = (lines + static_cast<std::size_t>(threads_) - 1) /
+                                  static_cast<std::size_t>(threads_) * kLine;
+    for_each_of((columns + part_size - 1) / part_size, [&](std::size_t i) {
+      const std::size_t at = i * part_size;
+      loops::sum_columns(x + at, rows, columns, std::min(part_size, columns - at), sums + at);
     });
   }
 
@@ -318,7 +318,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  /// Computes sums_, [2 x channels]. add(row, count, block) adds the numbers of rows [row, row +
+  /// Computes sums_, [2 x channels]. add(row, count, block) adds the values of rows [row, row +
   /// count) to `block`. Each thread processes whole blocks, and the blocks are added in order.
   template <typename Add>
   void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {

@@ -29,7 +29,7 @@ void relu_backward(const double* y, const double* dy, double* dx, std::size_t n)
 void max_in_place(const float* x, float* y, std::size_t n);
 void max_in_place(const double* x, double* y, std::size_t n);
 
-/// Computes dx, the gradient of x, which is one of several arrays; y is the maximum of these
+/// Computes dx, the gradient of x. x is one of several arrays, and y holds the maximum of these
 /// arrays. Call this function for the arrays in order, with the same `remaining`, which must equal
 /// dy before the first call. Where x == y, dx = remaining, and `remaining` becomes 0, so that a
 /// later array with the same value gets no gradient. Elsewhere dx = 0. All arrays: [n].
@@ -56,11 +56,10 @@ void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::siz
 void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n);
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n);
 
-/// Copies to[i] = from[i] with stores that bypass this processor's caches. from, to: [n]. An
-/// ordinary store to a line that another processor has read must first fetch the line from that
-/// processor's cache, which is ten times slower if the ranks' cores share no cache. Readers get the
-/// data from memory. A thread that sees a later store of the calling thread also sees the copied
-/// data.
+/// Copies to[i] = from[i] with stores that bypass the caches. from, to: [n]. An ordinary store to a
+/// line that another core has read must first fetch the line from that core's cache; between cores
+/// that share no cache, ordinary stores are ten times slower. Readers get the data from memory. A
+/// thread that sees a later store of the calling thread also sees the copied data.
 void copy_past_caches(const float* from, float* to, std::size_t n);
 
 }  // namespace dlrun::trainer::loops

@@ -12,7 +12,7 @@ namespace dlrun::trainer {
 /// The changes of one image: the image is first mirrored, then turned, then shifted.
 struct ImageChange {
   std::uint32_t quarter_turns = 0;  ///< turns of 90 degrees, counter-clockwise
-  std::uint32_t is_flipped = 0;     ///< 1: mirrored, left and right; 0: not mirrored
+  std::uint32_t is_flipped = 0;     ///< 1: left and right are exchanged; 0: not
   std::int32_t down = 0;            ///< pixels
   std::int32_t right = 0;           ///< pixels
 };

@@ -4,7 +4,7 @@
 //
 // Pointers refer to memory of the device that allocated them. A CPU operation is complete when its
 // function returns. A GPU operation is queued on one stream, in order. Only synchronise() returns
-// errors of the device; other functions remember them. One thread uses a Kernels object.
+// errors of the device; other functions remember them. Only one thread may use a Kernels object.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,9 +30,9 @@ struct UpdateArrays;
 
 /// A data set in memory that gather() can read.
 struct DeviceData {
-  std::shared_ptr<const std::uint8_t> images;  ///< [samples x features]
-  std::shared_ptr<const std::uint8_t> labels;  ///< [samples x label_width]
-  std::size_t samples = 0;
+  std::shared_ptr<const std::uint8_t> images;  ///< [sample_count x features]
+  std::shared_ptr<const std::uint8_t> labels;  ///< [sample_count x label_width]
+  std::size_t sample_count = 0;
   std::size_t features = 0;
   std::size_t classes = 0;
   std::size_t label_width = 1;
@@ -71,20 +71,20 @@ class Kernels {
 
   /// Returns for example "cpu, 1 thread" or "cuda 0 (NVIDIA H100)".
   [[nodiscard]] virtual std::string description() const = 0;
-  [[nodiscard]] virtual bool uses_host_memory() const = 0;  ///< the CPU can use the memory
+  [[nodiscard]] virtual bool uses_host_memory() const = 0;  ///< allocate() returns host memory
 
   [[nodiscard]] virtual Precision precision() const { return Precision::kFloat32; }
 
   /// Begins a step of the given kind. The step ends when the host next waits, in copy_to_host() or
-  /// synchronise(); the caller must not wait for the GPU in another way before. All steps of a kind
-  /// must consist of the same operations; the arguments may differ. A GPU with captures_steps runs
-  /// the step as one CUDA graph, with two exceptions: the first step of a kind, and the rest of a
-  /// step after an allocation of memory, run without a graph.
+  /// synchronise(). Until then the caller must not wait for the GPU in another way. All steps of a
+  /// kind must consist of the same operations; the arguments may differ. A GPU with captures_steps
+  /// runs the step as one CUDA graph, with two exceptions: the first step of a kind, and the rest
+  /// of a step after an allocation of memory, run without a graph.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool captures_steps() const { return false; }
 
-  /// Waits for all queued operations. If one failed, fails with kInternal and names the first that
-  /// failed. Fails with kIo if an array did not fit into the GPU's memory.
+  /// Waits for all queued operations. If some failed, fails with kInternal and the name of the
+  /// first of them. Fails with kIo if an array did not fit into the GPU's memory.
   [[nodiscard]] virtual Result<> synchronise() = 0;
 
   /// Returns the stream of operations (a cudaStream_t); nullptr on the CPU.
@@ -107,8 +107,8 @@ class Kernels {
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
   /// Computes x[i, :] = images[samples[i], :] * scale, and copies the labels of sample samples[i]
-  /// to labels[i, :], for i < n = samples.size(). samples: host memory, each below data.samples. x:
-  /// [n x features]; labels: [n x label_width].
+  /// to labels[i, :], for i < n = samples.size(). samples: host memory, each below
+  /// data.sample_count. x: [n x features]; labels: [n x label_width].
   virtual void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
                       std::uint8_t* labels) = 0;
 
@@ -200,7 +200,7 @@ template <typename T>
 
 /// Gives the calling thread the settings that make_cpu_kernels<float>(1) gives it: one thread in
 /// OpenMP loops, and denormal numbers are zero. The destructor restores the thread's earlier
-/// settings. For kernels in a thread that belongs to a user's program.
+/// settings. Use it when kernels run in a thread that belongs to a user's program.
 class ScopedCpuKernelSettings {
  public:
   ScopedCpuKernelSettings();

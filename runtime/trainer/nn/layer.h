@@ -46,14 +46,14 @@ struct BatchInfo {
   std::uint64_t step = 0;  ///< the optimizer's step, from 0
   /// Indices of the samples in the data set; empty if not needed.
   std::span<const std::uint32_t> samples{};
-  /// Number of samples of the step: of all ranks, or of this rank in a local step
-  /// (StepScope::divisor), over all micro-batches. 0: the samples of this call only.
+  /// Number of samples in all micro-batches of the step: those of all ranks, or those of this rank
+  /// if it steps with its own gradients (StepScope::divisor). 0: the samples of this call only.
   std::size_t step_samples = 0;
   const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr if there is only one rank
 };
 
-/// Arguments common to forward and backward. n is the number of samples of the call: this rank's
-/// batch or micro-batch or, if Layer::can_run_in_parts(), a part of it.
+/// Arguments common to forward and backward. n is the number of samples of the call: those of this
+/// rank's batch or micro-batch, or of a part of one of these if Layer::can_run_in_parts().
 template <typename T>
 struct LayerCall {
   Kernels<T>& kernels;
@@ -172,8 +172,8 @@ template <typename T>
 /// Makes a squeeze-and-excitation layer (Hu, Shen & Sun 2018, with silu as in EfficientNet) for
 /// images of `pixels` x `channels`: y = x f, with one factor f in (0, 1) per sample and channel,
 /// f = logistic(silu(m W1 + b1) W2 + b2), where m holds the mean of each channel of x.
-/// squeeze.weight: [channels x squeezed_channels], squeeze.bias: [squeezed_channels],
-/// expand.weight: [squeezed_channels x channels], expand.bias: [channels].
+/// W1 ("squeeze.weight"): [channels x squeezed_channels], b1 ("squeeze.bias"): [squeezed_channels],
+/// W2 ("expand.weight"): [squeezed_channels x channels], b2 ("expand.bias"): [channels].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t pixels,
                                                             std::size_t channels,

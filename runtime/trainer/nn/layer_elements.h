@@ -17,9 +17,9 @@ namespace dlrun::trainer {
 
 inline constexpr double kBatchNormEpsilon = 1e-5;
 
-/// Computes mean and 1 / sqrt(variance + epsilon) of channel k. sums, [2 x channels]: the sums over
-/// `rows` rows of x - running mean, and of its square. Adds sample_fraction times mean and unbiased
-/// variance to `observed`, unless `observed` is nullptr. sample_fraction: see
+/// Computes mean and 1 / sqrt(variance + epsilon) of channel k. sums, [2 x channels]: the sums of
+/// (x - running mean), then of its square, over `rows` rows. Adds sample_fraction times mean and
+/// unbiased variance to `observed`, unless `observed` is nullptr. sample_fraction: see
 /// LayerKernels::batch_statistics.
 template <typename T>
 DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_t channels,
@@ -165,7 +165,7 @@ DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::si
 }
 
 /// Returns the gradient of input element (row, column, k): the sum of dy over all windows in which
-/// this element is the first largest.
+/// this element is the first one that has the largest value.
 template <typename T>
 DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x, const T* y,
                                                      const T* dy, std::size_t image,

@@ -32,9 +32,9 @@ class LayerKernels {
   LayerKernels& operator=(const LayerKernels&) = delete;
 
   /// Returns the number of samples to pass through several layers at a time, so that the next layer
-  /// finds the data in the processor's cache. `bytes_per_sample` is that of the largest array. The
-  /// result is at least 1.
-  [[nodiscard]] virtual std::size_t samples_at_once(std::size_t bytes_per_sample) const = 0;
+  /// finds the data in the processor's cache. `bytes_per_sample` is the size of one sample in the
+  /// largest array of these layers. The result is at least 1.
+  [[nodiscard]] virtual std::size_t samples_per_part(std::size_t bytes_per_sample) const = 0;
 
   /// Computes a cross-correlation, which frameworks call convolution:
   ///   y[i, r, c, o] = bias[o] + sum over a, b, k of
@@ -101,8 +101,8 @@ class LayerKernels {
   /// Computes y = (x - mean) scale gamma + beta, then max(y, 0) if with_relu.
   virtual void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows,
                          std::size_t channels, bool with_relu, T* y) = 0;
-  /// Computes gradients = the sums over this rank's rows of dy (x - mean) scale, then of dy; and
-  /// means = the means over all ranks' rows of dy, then of dy (x - mean) scale.
+  /// Computes gradients = the sums of dy (x - mean) scale, then of dy, over this rank's rows.
+  /// Computes means = the means of dy, then of dy (x - mean) scale, over the rows of all ranks.
   virtual void normalise_backward_sums(const T* x, const T* dy, const T* statistics,
                                        std::size_t rows, std::size_t channels,
                                        const SumOverRanks* sum_over_ranks, T* gradients,

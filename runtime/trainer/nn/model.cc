@@ -29,7 +29,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-/// Creates layers one after another; shape_ is the output shape of the last layer.
+/// Creates layers one after another. shape_ is the shape of the next layer's input.
 template <typename T>
 class Builder {
  public:
@@ -73,7 +73,7 @@ class Builder {
                 near ? fmt::format("; did you mean '{}'?", *near) : "");
   }
 
-  /// Reads the next word as a whole number; `what` names it in the message.
+  /// Reads the next word as a whole number; `what` describes it in the message.
   Result<std::size_t> read_number(std::string_view what) {
     const auto value = at_ < words_.size() ? parse_int(words_[at_]) : std::nullopt;
     if (!value || *value < 1 || *value > kLargestNumber) {
@@ -90,7 +90,7 @@ class Builder {
     return true;
   }
 
-  /// Returns a window of the given size over shape_; its output has `channels` channels.
+  /// Returns a window over shape_ whose output has `channels` channels.
   Result<Window> window(std::size_t size, std::size_t stride, std::size_t padding,
                         std::size_t channels) const {
     Window w{shape_, {}, size, stride, padding};

@@ -115,7 +115,7 @@ LayerTexts efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
 
 struct NamedModel {
   std::string_view name;
-  LayerTexts (*texts)(std::span<const std::size_t> hidden);  // without the last layer
+  LayerTexts (*texts)(std::span<const std::size_t> hidden);  // without the dense layer at the end
 };
 constexpr std::array<NamedModel, 5> kModels{{{"mlp", mlp},
                                              {"cnn", cnn},

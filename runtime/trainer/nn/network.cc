@@ -14,14 +14,14 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
                     std::size_t max_batch, std::size_t extra_count, std::size_t padding,
                     const AllocateFlat& allocate)
     : kernels_(kernels), inputs_(inputs), max_batch_(max_batch), extra_count_(extra_count) {
-  plan_layers(std::move(layers));
+  add_layers(std::move(layers));
   plan_parts();
   allocate_layers();
   allocate_flat(padding, allocate);
 }
 
 template <typename T>
-void Network<T>::plan_layers(Layers<T> layers) {
+void Network<T>::add_layers(Layers<T> layers) {
   const auto add_tensors = [](std::size_t i, std::vector<NamedShape> shapes, std::size_t& at,
                               std::vector<TensorLocation>& locations) {
     for (NamedShape& shape : shapes) {
@@ -31,72 +31,73 @@ void Network<T>::plan_layers(Layers<T> layers) {
     }
   };
   for (std::unique_ptr<Layer<T>>& layer : layers) {
-    const std::size_t i = plans_.size();
-    const Layer<T>* const before = i > 0 ? plans_.back().layer.get() : nullptr;
-    LayerPlan plan;
-    plan.first_parameter = parameter_count_;
-    plan.first_running = running_count_;
-    plan.width = layer->outputs();
-    plan.is_in_place = layer->can_work_in_place() && before != nullptr && !before->reads_output();
-    plan.is_fused = layer->is_relu() && plan.is_in_place && before->can_fuse_relu();
+    const std::size_t i = entries_.size();
+    const Layer<T>* const before = i > 0 ? entries_.back().layer.get() : nullptr;
+    LayerEntry entry;
+    entry.first_parameter = parameter_count_;
+    entry.first_running = running_size_;
+    entry.width = layer->outputs();
+    entry.is_in_place = layer->can_work_in_place() && before != nullptr && !before->reads_output();
+    entry.is_fused = layer->is_relu() && entry.is_in_place && before->can_fuse_relu();
     add_tensors(i, layer->parameters(), parameter_count_, tensors_);
-    add_tensors(i, layer->running_statistics(), running_count_, running_tensors_);
-    plan.layer = std::move(layer);
-    plans_.push_back(std::move(plan));
+    add_tensors(i, layer->running_statistics(), running_size_, running_tensors_);
+    entry.layer = std::move(layer);
+    entries_.push_back(std::move(entry));
   }
 }
 
 template <typename T>
 void Network<T>::plan_parts() {
   std::size_t widest = 0;
-  for (const LayerPlan& plan : plans_) {
+  for (const LayerEntry& entry : entries_) {
     // Stop if adding up the gradients of the parts would take long compared with the layer's work
     // on a single sample.
-    const std::size_t own_parameters =
-        first_element_of(layers_in_parts_ + 1) - first_element_of(layers_in_parts_);
-    if (!plan.layer->can_run_in_parts() || own_parameters > plan.width) break;
-    widest = std::max(widest, plan.width);
-    ++layers_in_parts_;
+    const std::size_t layer_parameters =
+        first_element_of(count_in_parts_ + 1) - first_element_of(count_in_parts_);
+    if (!entry.layer->can_run_in_parts() || layer_parameters > entry.width) break;
+    widest = std::max(widest, entry.width);
+    ++count_in_parts_;
   }
-  part_samples_ = kernels_.layer_kernels().samples_at_once(widest * sizeof(T));
-  if (part_samples_ >= max_batch_) layers_in_parts_ = 0;
-  if (layers_in_parts_ == 0) return;
-  part_gradients_ = Array<T>(kernels_, first_element_of(layers_in_parts_));
+  samples_per_part_ = kernels_.layer_kernels().samples_per_part(widest * sizeof(T));
+  if (samples_per_part_ >= max_batch_) count_in_parts_ = 0;
+  if (count_in_parts_ == 0) return;
+  part_gradients_ = Array<T>(kernels_, first_element_of(count_in_parts_));
   // The last layer that works in parts gets its delta from a layer that processes the whole batch,
   // so this delta has all rows. If the last layer that works in parts also works in place, its
   // delta is in an array of an earlier layer, so go back to the layer that owns the array.
-  first_whole_delta_ = layers_in_parts_ - 1;
-  while (plans_[first_whole_delta_].is_in_place) --first_whole_delta_;
+  first_whole_delta_ = count_in_parts_ - 1;
+  while (entries_[first_whole_delta_].is_in_place) --first_whole_delta_;
 }
 
 template <typename T>
 void Network<T>::allocate_layers() {
   input_ = allocate_rows(inputs_, max_batch_);
-  for (std::size_t i = 0; i < plans_.size(); ++i) {
-    LayerPlan& plan = plans_[i];
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    LayerEntry& entry = entries_[i];
     // Layers that work in place share the array of their input, which halves memory and memory
     // traffic.
-    if (plan.is_in_place) {
-      plan.output = plans_[i - 1].output;
-      plan.delta = plans_[i - 1].delta;
+    if (entry.is_in_place) {
+      entry.output = entries_[i - 1].output;
+      entry.delta = entries_[i - 1].delta;
     } else {
-      plan.output = allocate_rows(plan.width, max_batch_);
-      plan.delta = allocate_rows(plan.width, i < first_whole_delta_ ? part_samples_ : max_batch_);
+      entry.output = allocate_rows(entry.width, max_batch_);
+      entry.delta =
+          allocate_rows(entry.width, i < first_whole_delta_ ? samples_per_part_ : max_batch_);
     }
-    if (plan.layer->workspace_size() > 0)
-      plan.workspace = allocate_rows(plan.layer->workspace_size(), max_batch_);
+    if (entry.layer->workspace_size() > 0)
+      entry.workspace = allocate_rows(entry.layer->workspace_size(), max_batch_);
   }
 }
 
 template <typename T>
 void Network<T>::allocate_flat(std::size_t padding, const AllocateFlat& allocate) {
   const std::size_t parameter_room = parameter_count_ + padding;
-  const std::size_t gradient_room = parameter_count_ + extra_count_ + running_count_ + padding;
+  const std::size_t gradient_room = parameter_count_ + extra_count_ + running_size_ + padding;
   FlatMemory flat = allocate ? allocate(parameter_room * sizeof(T), gradient_room * sizeof(T))
                              : FlatMemory{kernels_.allocate(parameter_room * sizeof(T)),
                                           kernels_.allocate(gradient_room * sizeof(T))};
   parameters_ = Array<T>(std::move(flat.parameters), parameter_room);
-  running_ = Array<T>(kernels_, running_count_);
+  running_ = Array<T>(kernels_, running_size_);
   gradients_ = Array<T>(std::move(flat.gradients), gradient_room);
 }
 
@@ -109,15 +110,15 @@ T* Network<T>::allocate_rows(std::size_t width, std::size_t rows) {
 template <typename T>
 void Network<T>::initialise(std::uint64_t seed) {
   std::vector<T> values(parameter_count_);
-  std::vector<T> statistics(running_count_);
-  for (std::size_t i = 0; i < plans_.size(); ++i) {
-    const LayerPlan& plan = plans_[i];
+  std::vector<T> statistics(running_size_);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const LayerEntry& entry = entries_[i];
     Random random(seed, Purpose::kInit, i);
-    plan.layer->initialise(
-        std::span(values).subspan(plan.first_parameter,
-                                  first_element_of(i + 1) - plan.first_parameter),
+    entry.layer->initialise(
+        std::span(values).subspan(entry.first_parameter,
+                                  first_element_of(i + 1) - entry.first_parameter),
         random);
-    plan.layer->initialise_running_statistics(std::span(statistics).subspan(plan.first_running));
+    entry.layer->initialise_running_statistics(std::span(statistics).subspan(entry.first_running));
   }
   kernels_.copy_from_host(parameters_.data(), values.data(), values.size() * sizeof(T));
   kernels_.copy_from_host(running_.data(), statistics.data(), statistics.size() * sizeof(T));
@@ -133,54 +134,54 @@ void Network<T>::update_running_statistics() {
 template <typename T>
 void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
   batch_ = batch;
-  for (std::size_t at = 0; layers_in_parts_ > 0 && at < n; at += part_samples_) {
-    for (std::size_t i = 0; i < layers_in_parts_; ++i)
-      forward_layer(i, at, std::min(part_samples_, n - at));
+  for (std::size_t at = 0; count_in_parts_ > 0 && at < n; at += samples_per_part_) {
+    for (std::size_t i = 0; i < count_in_parts_; ++i)
+      forward_layer(i, at, std::min(samples_per_part_, n - at));
   }
-  for (std::size_t i = layers_in_parts_; i < plans_.size(); ++i) {
-    if (n > 0 || plans_[i].layer->communicates()) forward_layer(i, 0, n);
+  for (std::size_t i = count_in_parts_; i < entries_.size(); ++i) {
+    if (n > 0 || entries_[i].layer->communicates()) forward_layer(i, 0, n);
   }
 }
 
 template <typename T>
 void Network<T>::forward_layer(std::size_t i, std::size_t at, std::size_t n) {
-  const LayerPlan& plan = plans_[i];
-  if (!plan.is_fused)
-    plan.layer->forward(call_of_layer(i, n), input_of(i, at), plan.output + at * plan.width);
+  const LayerEntry& entry = entries_[i];
+  if (!entry.is_fused)
+    entry.layer->forward(call_of_layer(i, n), input_of(i, at), entry.output + at * entry.width);
 }
 
 template <typename T>
 void Network<T>::backward(std::size_t n, const std::function<void(std::size_t)>& layer_done) {
-  for (std::size_t i = plans_.size(); i-- > 0;) {
-    if (i + 1 == layers_in_parts_) backward_parts(n);
-    if (i >= layers_in_parts_) backward_layer(i, 0, n, gradients_.data());
+  for (std::size_t i = entries_.size(); i-- > 0;) {
+    if (i + 1 == count_in_parts_) backward_parts(n);
+    if (i >= count_in_parts_) backward_layer(i, 0, n, gradients_.data());
     layer_done(i);
   }
 }
 
 template <typename T>
 void Network<T>::backward_parts(std::size_t n) {
-  for (std::size_t at = 0; at == 0 || at < n; at += part_samples_) {
+  for (std::size_t at = 0; at == 0 || at < n; at += samples_per_part_) {
     T* const gradients = at == 0 ? gradients_.data() : part_gradients_.data();
-    for (std::size_t i = layers_in_parts_; i-- > 0;)
-      backward_layer(i, at, std::min(part_samples_, n - at), gradients);
+    for (std::size_t i = count_in_parts_; i-- > 0;)
+      backward_layer(i, at, std::min(samples_per_part_, n - at), gradients);
     if (at > 0)
-      kernels_.add_scaled(gradients_.data(), 1, gradients, first_element_of(layers_in_parts_));
+      kernels_.add_scaled(gradients_.data(), 1, gradients, first_element_of(count_in_parts_));
   }
 }
 
 template <typename T>
 void Network<T>::backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients) {
-  const LayerPlan& plan = plans_[i];
-  plan.layer->backward(call_of_layer(i, n), input_of(i, at), plan.output + at * plan.width,
-                       delta_of(i, at), gradients + plan.first_parameter,
-                       i == 0 ? nullptr : delta_of(i - 1, at));
+  const LayerEntry& entry = entries_[i];
+  entry.layer->backward(call_of_layer(i, n), input_of(i, at), entry.output + at * entry.width,
+                        delta_of(i, at), gradients + entry.first_parameter,
+                        i == 0 ? nullptr : delta_of(i - 1, at));
 }
 
 template <typename T>
 std::string Network<T>::description() const {
   std::string text = fmt::format("{}", inputs_);
-  for (const LayerPlan& plan : plans_) text += " - " + plan.layer->description();
+  for (const LayerEntry& entry : entries_) text += " - " + entry.layer->description();
   return text;
 }
 

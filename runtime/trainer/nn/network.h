@@ -37,7 +37,7 @@ class Network {
  public:
   /// `layers` are in the order of computation; the first layer reads `inputs` elements per sample.
   /// Allocates memory for batches of up to max_batch samples. The gradient array holds the
-  /// gradients, then `extra_count` elements for numbers that are summed together with the
+  /// gradients, then `extra_count` elements for numbers that the ranks sum together with the
   /// gradients, then the observed statistics. The arrays of parameters and of gradients have
   /// `padding` more elements at the end. `allocate` provides the memory of both arrays; by default
   /// `kernels` does.
@@ -50,8 +50,8 @@ class Network {
 
   /// Computes output() [n x outputs] from input() [n x inputs], which the caller has filled, for
   /// n <= max_batch. If the first layers allow it (Layer::can_run_in_parts), a few samples at a
-  /// time pass through all of them, so that the data stays in the cache. Keeps `batch` for
-  /// backward; until then the arrays and functions to which it points must exist. During training,
+  /// time pass through all of them, so that the data stays in the cache. Keeps `batch`: the arrays
+  /// and functions to which it points must exist until backward() has returned. During training,
   /// adds this rank's share of the batch's statistics to observed_statistics().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
@@ -65,13 +65,13 @@ class Network {
   void update_running_statistics();
 
   [[nodiscard]] T* input() { return input_; }
-  [[nodiscard]] const T* output() const { return plans_.back().output; }
-  [[nodiscard]] T* output_gradient() { return plans_.back().delta; }
+  [[nodiscard]] const T* output() const { return entries_.back().output; }
+  [[nodiscard]] T* output_gradient() { return entries_.back().delta; }
 
   [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(parameter_count_); }
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameter_count_); }
   /// Returns the gradients, the extra elements and observed_statistics().
-  [[nodiscard]] std::span<T> gradients_and_further_sums() {
+  [[nodiscard]] std::span<T> gradients_and_step_sums() {
     return gradients_.span().first(parameter_count_ + extra_count_ + running_.size());
   }
   [[nodiscard]] std::span<T> extra() {
@@ -82,16 +82,16 @@ class Network {
   /// Returns the statistics of the current step's batch, in the order of running_statistics(). The
   /// caller sets them to zero before each step.
   [[nodiscard]] std::span<T> observed_statistics() {
-    return gradients_and_further_sums().subspan(parameter_count_ + extra_count_);
+    return gradients_and_step_sums().subspan(parameter_count_ + extra_count_);
   }
 
   /// Returns the number of layers.
-  [[nodiscard]] std::size_t layer_count() const { return plans_.size(); }
+  [[nodiscard]] std::size_t layer_count() const { return entries_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
   /// Returns the index of a layer's first element in the flat arrays: layer i has the elements
   /// [first_element_of(i), first_element_of(i + 1)).
   [[nodiscard]] std::size_t first_element_of(std::size_t layer) const {
-    return layer < plans_.size() ? plans_[layer].first_parameter : parameter_count_;
+    return layer < entries_.size() ? entries_[layer].first_parameter : parameter_count_;
   }
   [[nodiscard]] const std::vector<TensorLocation>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<TensorLocation>& running_tensors() const {
@@ -103,7 +103,7 @@ class Network {
  private:
   /// A layer with its offsets in the flat arrays and its own arrays. The pointers point into
   /// memory_. Layers that work in place share the arrays of the layer before them.
-  struct LayerPlan {
+  struct LayerEntry {
     std::unique_ptr<Layer<T>> layer;
     std::size_t first_parameter = 0;  ///< offset in the arrays of parameters and gradients
     std::size_t first_running = 0;    ///< offset in the running and the observed statistics
@@ -117,12 +117,12 @@ class Network {
     bool is_fused = false;  ///< true for a ReLU that the layer before it computes: can_fuse_relu()
   };
 
-  /// Makes the plans, without their arrays, and fills in tensors_ and running_tensors_.
-  void plan_layers(Layers<T> layers);
+  /// Makes the entries, without their arrays, and fills in tensors_ and running_tensors_.
+  void add_layers(Layers<T> layers);
   /// Decides how many of the first layers process the batch in parts, and how large a part is.
   /// Allocates part_gradients_.
   void plan_parts();
-  /// Allocates the arrays of the plans.
+  /// Allocates the arrays of the entries.
   void allocate_layers();
   /// Allocates the flat arrays and the running statistics.
   void allocate_flat(std::size_t padding, const AllocateFlat& allocate);
@@ -130,38 +130,39 @@ class Network {
   [[nodiscard]] T* allocate_rows(std::size_t width, std::size_t rows);
   /// Returns the arguments of a call of the layer with n samples.
   [[nodiscard]] LayerCall<T> call_of_layer(std::size_t layer, std::size_t n) {
-    const LayerPlan& plan = plans_[layer];
+    const LayerEntry& entry = entries_[layer];
     return {kernels_,
-            parameters_.data() + plan.first_parameter,
-            plan.workspace,
+            parameters_.data() + entry.first_parameter,
+            entry.workspace,
             n,
             batch_,
-            running_.data() + plan.first_running,
-            gradients_.data() + parameter_count_ + extra_count_ + plan.first_running,
-            layer + 1 < plans_.size() && plans_[layer + 1].is_fused};
+            running_.data() + entry.first_running,
+            gradients_.data() + parameter_count_ + extra_count_ + entry.first_running,
+            layer + 1 < entries_.size() && entries_[layer + 1].is_fused};
   }
   /// Returns the input of layer i, from sample `at` on.
   [[nodiscard]] T* input_of(std::size_t i, std::size_t at) {
-    return i == 0 ? input_ + at * inputs_ : plans_[i - 1].output + at * plans_[i - 1].width;
+    return i == 0 ? input_ + at * inputs_ : entries_[i - 1].output + at * entries_[i - 1].width;
   }
   /// Returns the gradient of the output of layer i, from sample `at` on. `at` begins a part.
   [[nodiscard]] T* delta_of(std::size_t i, std::size_t at) {
-    return plans_[i].delta + (i < first_whole_delta_ ? 0 : at * plans_[i].width);
+    return entries_[i].delta + (i < first_whole_delta_ ? 0 : at * entries_[i].width);
   }
   void forward_layer(std::size_t i, std::size_t at, std::size_t n);
   void backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients);
-  /// Runs backward of layers [0, layers_in_parts_), one part after another.
+  /// Runs backward of layers [0, count_in_parts_), one part after another.
   void backward_parts(std::size_t n);
 
   Kernels<T>& kernels_;
   std::size_t inputs_;
   std::size_t max_batch_;
   std::size_t extra_count_;
-  std::vector<LayerPlan> plans_;  // in the order of computation
+  std::vector<LayerEntry> entries_;  // in the order of computation
   std::size_t parameter_count_ = 0;
-  std::size_t running_count_ = 0;
-  std::size_t layers_in_parts_ = 0;  // number of first layers that process the batch in parts
-  std::size_t part_samples_ = 0;     // samples of a part
+  std::size_t running_size_ = 0;  // elements of running_
+  // The layers [0, count_in_parts_) process the batch in parts.
+  std::size_t count_in_parts_ = 0;
+  std::size_t samples_per_part_ = 0;
   // The first layer whose delta holds the whole batch; the deltas of earlier layers hold one part.
   std::size_t first_whole_delta_ = 0;
   std::vector<TensorLocation> tensors_;
@@ -170,7 +171,7 @@ class Network {
   Array<T> running_;
   Array<T> gradients_;
   std::vector<Array<T>> memory_;
-  Array<T> part_gradients_;  // of one part, for the layers that process the batch in parts
+  Array<T> part_gradients_;  // of one part, for the layers [0, count_in_parts_)
   T* input_ = nullptr;       // [max_batch x inputs]
   BatchInfo batch_;
 };

@@ -29,7 +29,7 @@ class OnednnConvolutions {
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx);
   /// Computes dw of LayerKernels::convolve_backward_weights, without dbias: oneDNN 2.6 adds up the
-  /// biases' gradients four at a time (SSE), which would take 6 % of a step of cnn.
+  /// biases' gradients four at a time (SSE), which would take 6 % of a step of the model cnn.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
   /// Returns oneDNN's names of the implementations that were chosen so far: one for each pass, so a

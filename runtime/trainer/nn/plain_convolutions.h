@@ -108,8 +108,8 @@ struct PlainConvolutions {
   [[nodiscard]] static std::vector<std::string> implementations() { return {}; }
 
  private:
-  /// Calls visit(k, o, at) for each weight of window row a and column b: input channel, output
-  /// channel and index. A depthwise window connects each channel with itself only.
+  /// Calls visit(k, o, at) for each weight of window row a and column b. k: the input channel, o:
+  /// the output channel, at: the weight's index. In a depthwise window, k equals o.
   template <typename Visit>
   static void for_each_weight(const Window& w, std::size_t a, std::size_t b, const Visit& visit) {
     const std::size_t position = a * w.size + b;

@@ -18,7 +18,7 @@ std::size_t element_count(const std::vector<NamedShape>& shapes) {
 }
 
 /// One branch of a residual block: layers one after another, with their offsets into the block's
-/// arrays. Offsets into the workspace (output, its gradient, the layer's own workspace) are in
+/// arrays. Offsets into the workspace (output, its gradient, the layer's workspace) are in
 /// elements per sample, offsets into parameters and statistics in elements.
 template <typename T>
 class Branch {
@@ -36,24 +36,24 @@ class Branch {
   /// Assigns each layer the offsets from `next_free` on, and advances `next_free`.
   Branch(Layers<T> layers, NextFree& next_free) : layers_(std::move(layers)) {
     for (const auto& layer : layers_) {
-      LayerOffsets own{.workspace = next_free.workspace,
-                       .parameters = next_free.parameters,
-                       .statistics = next_free.statistics};
+      LayerOffsets offsets{.workspace = next_free.workspace,
+                           .parameters = next_free.parameters,
+                           .statistics = next_free.statistics};
       const Layer<T>* const before =
           offsets_.empty() ? nullptr : layers_[offsets_.size() - 1].get();
       if (layer->can_work_in_place() && before != nullptr && !before->reads_output()) {
-        own.output = offsets_.back().output;
-        own.gradient = offsets_.back().gradient;
-        own.is_fused = layer->is_relu() && before->can_fuse_relu();
+        offsets.output = offsets_.back().output;
+        offsets.gradient = offsets_.back().gradient;
+        offsets.is_fused = layer->is_relu() && before->can_fuse_relu();
       } else {
-        own.output = next_free.workspace;
-        own.gradient = own.output + aligned_elements(layer->outputs());
-        own.workspace = own.gradient + aligned_elements(layer->outputs());
+        offsets.output = next_free.workspace;
+        offsets.gradient = offsets.output + aligned_elements(layer->outputs());
+        offsets.workspace = offsets.gradient + aligned_elements(layer->outputs());
       }
-      next_free.workspace = own.workspace + aligned_elements(layer->workspace_size());
+      next_free.workspace = offsets.workspace + aligned_elements(layer->workspace_size());
       next_free.parameters += element_count(layer->parameters());
       next_free.statistics += element_count(layer->running_statistics());
-      offsets_.push_back(own);
+      offsets_.push_back(offsets);
     }
   }
 
@@ -88,14 +88,14 @@ class Branch {
 
  private:
   [[nodiscard]] LayerCall<T> call_of_layer(const LayerCall<T>& call, std::size_t i) const {
-    const LayerOffsets& own = offsets_[i];
+    const LayerOffsets& offsets = offsets_[i];
     return {call.kernels,
-            call.parameters + own.parameters,
-            call.workspace + call.n * own.workspace,
+            call.parameters + offsets.parameters,
+            call.workspace + call.n * offsets.workspace,
             call.n,
             call.batch,
-            call.running == nullptr ? nullptr : call.running + own.statistics,
-            call.observed == nullptr ? nullptr : call.observed + own.statistics,
+            call.running == nullptr ? nullptr : call.running + offsets.statistics,
+            call.observed == nullptr ? nullptr : call.observed + offsets.statistics,
             i + 1 < offsets_.size() && offsets_[i + 1].is_fused};
   }
 
@@ -182,14 +182,14 @@ class Residual final : public Layer<T> {
     }
   }
 
-  /// Returns the tensors that list(layer) returns for all layers, with their names in the block,
-  /// for example "0.weight" and "shortcut.0.weight".
-  template <typename List>
-  [[nodiscard]] std::vector<NamedShape> named_tensors(const List& list) const {
+  /// Returns tensors_of(layer) for all layers, with their names in the block, for example
+  /// "0.weight" and "shortcut.0.weight".
+  template <typename TensorsOf>
+  [[nodiscard]] std::vector<NamedShape> named_tensors(const TensorsOf& tensors_of) const {
     std::vector<NamedShape> all;
     for (const Branch<T>* branch : {&inner_, &shortcut_}) {
       for (std::size_t i = 0; i < branch->layers().size(); ++i) {
-        for (NamedShape& shape : list(*branch->layers()[i]))
+        for (NamedShape& shape : tensors_of(*branch->layers()[i]))
           all.push_back(
               {fmt::format("{}{}.{}", branch == &inner_ ? "" : "shortcut.", i, shape.name),
                std::move(shape.shape)});

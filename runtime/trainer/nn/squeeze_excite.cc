@@ -61,15 +61,15 @@ class SqueezeExcite final : public Layer<T> {
     LayerKernels<T>& kernels = call.kernels.layer_kernels();
     kernels.channel_products(n, pixels_, channels_, x, dy, a.dfactors);
     kernels.logistic_backward(a.factors, a.dfactors, a.dfactors, n * channels_);
-    dense_backward(call, a.hidden, a.dfactors, squeezed_channels_, channels_,
-                   expand_part(gradients));
+    dense_parameter_gradients(call, a.hidden, a.dfactors, squeezed_channels_, channels_,
+                              expand_part(gradients));
     if (n > 0) {
       call.kernels.gemm(Transpose::kNo, Transpose::kYes, n, squeezed_channels_, channels_,
                         a.dfactors, expand_part(call.parameters), 0, a.dhidden);
     }
     kernels.silu_backward(a.squeezed, a.dhidden, a.dhidden, n * squeezed_channels_);
-    dense_backward(call, a.means, a.dhidden, channels_, squeezed_channels_,
-                   squeeze_part(gradients));
+    dense_parameter_gradients(call, a.means, a.dhidden, channels_, squeezed_channels_,
+                              squeeze_part(gradients));
     if (dx == nullptr || n == 0) return;
     call.kernels.gemm(Transpose::kNo, Transpose::kYes, n, channels_, squeezed_channels_, a.dhidden,
                       squeeze_part(call.parameters), 0, a.dmeans);
@@ -104,8 +104,8 @@ class SqueezeExcite final : public Layer<T> {
   }
 
   /// Computes the gradients of weights [inputs x outputs] and biases from x and dy.
-  static void dense_backward(const LayerCall<T>& call, const T* x, const T* dy, std::size_t inputs,
-                             std::size_t outputs, T* gradients) {
+  static void dense_parameter_gradients(const LayerCall<T>& call, const T* x, const T* dy,
+                                        std::size_t inputs, std::size_t outputs, T* gradients) {
     call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs, outputs, call.n, x, dy, 0,
                       gradients);
     call.kernels.sum_columns(dy, gradients + inputs * outputs, call.n, outputs);

@@ -18,15 +18,15 @@ struct ImageShape {
   }
 };
 
-/// A square window that moves over images. In both directions output = (input + 2 padding
-/// - size) / stride + 1.
+/// A square window that moves over images. In both directions,
+///   output = (input + 2 padding - size) / stride + 1.
 struct Window {
   ImageShape input;
   ImageShape output;
   std::size_t size = 1;
   std::size_t stride = 1;
-  /// Number of pixels added on each side. A convolution reads them as zeros, and a maximum ignores
-  /// them. An average pool has no padding (0).
+  /// Number of pixels added on each side. A convolution reads them as zeros, and a max pool ignores
+  /// them. 0 for an average pool.
   std::size_t padding = 0;
   /// True if a convolution has separate weights for each channel and does not mix channels; input
   /// and output then have the same number of channels.

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions of 3 x 3 windows with stride 1 by Winograd's algorithm: winograd_loops.h.
+// Convolutions of 3 x 3 windows with stride 1 by Winograd's algorithm (winograd_loops.h).
 
 #include <cstddef>
 

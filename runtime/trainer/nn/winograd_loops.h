@@ -1,12 +1,13 @@
 #pragma once
 // The transforms of Winograd's convolution F(4x4, 3x3), on one thread: Lavin & Gray 2016, "Fast
 // Algorithms for Convolutional Neural Networks", section 4. For a tile of 4 x 4 outputs,
-//   y = A^T ((G w G^T) * (B^T x B)) A     with a product of 36 elements instead of 144,
-// where x are the 6 x 6 inputs under the tile, and w the 3 x 3 weights.
+//   y = A^T ((G w G^T) * (B^T x B)) A,
+// where x are the 6 x 6 inputs under the tile, w are the 3 x 3 weights, and * multiplies element by
+// element. This takes 36 multiplications for each pair of channels, a direct sum 144.
 //
-// The matrices are those of the points 0, +-3/4, +-3/2 and infinity. With channels = 256 they give
-// a largest error of 2e-6 of the largest value; the points 0, +-1, +-2 of the paper give 1e-5, and
-// a direct sum gives 5e-7.
+// The matrices are those of the points 0, +-3/4, +-3/2 and infinity. With 256 channels, the largest
+// error is 2e-6 of the largest value. With the paper's points 0, +-1 and +-2 it is 1e-5, and for a
+// direct sum it is 5e-7.
 //
 // A transformed tile is 36 vectors of channels, each in its own plane of plane_size elements:
 // element p of channel k is transformed[p * plane_size + k]. A tile's pixels are passed as one
@@ -26,10 +27,10 @@ inline constexpr std::size_t kTileInputEdge = kTileOutputEdge + 3 - 1;
 /// plane.
 inline constexpr std::size_t kPlanes = kTileInputEdge * kTileInputEdge;
 
-/// The functions below need numbers of channels, and of pairs, that are multiples of this number.
+/// For the Winograd functions below, `channels` and `pairs` must be multiples of this number.
 inline constexpr std::size_t kWinogradLanes = 16;
 
-using TileInputs = std::array<const float*, kTileInputEdge * kTileInputEdge>;  // by pixel
+using TileInputs = std::array<const float*, kTileInputEdge * kTileInputEdge>;
 using TileOutputs = std::array<float*, kTileOutputEdge * kTileOutputEdge>;
 using TileOutputGradients = std::array<const float*, kTileOutputEdge * kTileOutputEdge>;
 

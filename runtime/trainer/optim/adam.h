@@ -61,12 +61,12 @@ class AdamRule final : public Optimizer<T> {
 
   /// Returns the formula with the coefficients of a step, which are computed in double.
   [[nodiscard]] AdamFormula<T> formula(const StepInfo& info) const {
-    const auto steps = static_cast<double>(info.step);
+    const auto t = static_cast<double>(info.step);
     const double decay = *options_.weight_decay;
     return {static_cast<T>(*options_.beta1),
             static_cast<T>(*options_.beta2),
-            static_cast<T>(info.learning_rate / (1 - std::pow(*options_.beta1, steps))),
-            static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, steps))),
+            static_cast<T>(info.learning_rate / (1 - std::pow(*options_.beta1, t))),
+            static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, t))),
             static_cast<T>(*options_.epsilon),
             static_cast<T>(kIsDecoupled ? 0 : decay),
             static_cast<T>(kIsDecoupled ? 1 - info.learning_rate * decay : 1),

@@ -1,6 +1,6 @@
 #pragma once
-// The list of all formulas. Each device compiles an update loop for each formula. nvcc compiles
-// this file as C++17.
+// The list of all formulas (formula.h). Each device compiles an update loop for each formula. nvcc
+// compiles this file as C++17.
 
 #include <variant>
 

@@ -38,9 +38,9 @@ struct LambFormula {
 
 namespace dlrun::trainer {
 
-/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z). The step of a weight w is
-/// -lr (|w| / |u|) u, where u is Adam's direction and includes the decay; if |w| or |u| is 0, the
-/// step is -lr u. The step of biases and scales is -lr u, without decay.
+/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z). The step of a weight tensor w
+/// is -lr (|w| / |u|) u, where u is Adam's direction and includes the decay. If |w| or |u| is 0,
+/// the step is -lr u. The step of biases and scales is -lr u, without decay.
 template <typename T>
 class Lamb final : public Optimizer<T> {
  public:
@@ -53,12 +53,12 @@ class Lamb final : public Optimizer<T> {
   [[nodiscard]] bool needs_whole_tensors() const override { return true; }
 
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
-    const auto steps = static_cast<double>(info.step);
+    const auto t = static_cast<double>(info.step);
     LambFormula<T> direction{
         .beta1 = static_cast<T>(*options_.beta1),
         .beta2 = static_cast<T>(*options_.beta2),
-        .m_factor = static_cast<T>(1 / (1 - std::pow(*options_.beta1, steps))),
-        .root_v_factor = static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, steps))),
+        .m_factor = static_cast<T>(1 / (1 - std::pow(*options_.beta1, t))),
+        .root_v_factor = static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, t))),
         .epsilon = static_cast<T>(*options_.epsilon),
         .weight_decay = 0,
         .gradient_scale = static_cast<T>(info.gradient_scale),

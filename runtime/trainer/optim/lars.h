@@ -8,8 +8,8 @@
 
 namespace dlrun::trainer {
 
-/// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with
-/// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|), or lr if w or g is 0.
+/// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight tensor w
+/// with gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|), or lr if w or g is 0.
 /// Biases and scales have the rate lr and no weight decay, as in the authors' training.
 template <typename T>
 class Lars final : public Optimizer<T> {
@@ -46,7 +46,7 @@ class Lars final : public Optimizer<T> {
   }
 
  private:
-  /// Returns the factor of the learning rate for a weight.
+  /// Returns the factor of the learning rate for a weight tensor.
   [[nodiscard]] double trust_ratio_of(double weight_norm, double gradient_norm) const {
     // A tensor of zeros would have the ratio 0 and stay at zero. A gradient of zeros without weight
     // decay would divide by 0.

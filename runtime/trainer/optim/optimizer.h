@@ -17,8 +17,8 @@
 
 namespace dlrun::trainer {
 
-/// Options of an optimizer. with_defaults() gives each option that is not set the default of the
-/// optimizer; --help lists the defaults.
+/// Options of an optimizer. If an option is not set, with_defaults() sets it to the optimizer's
+/// default; --help lists the defaults.
 struct OptimizerOptions {
   std::string name = "adam";
   std::optional<double> momentum = {};  ///< for sgd, nesterov, rmsprop, lars
@@ -43,12 +43,12 @@ struct TensorRange {
   bool is_weight = true;
 };
 
-/// The arrays of one step, all on the same device. Each has `count` elements, except for a state
-/// array that has one element per tensor.
+/// The arrays that a step updates, all on the same device: those of all parameters or of a range of
+/// them. Each has `count` elements, except for a state array that has one element per tensor.
 template <typename T>
 struct Slice {
   T* parameters = nullptr;
-  T* gradients = nullptr;      ///< the rule may overwrite them
+  T* gradients = nullptr;      ///< the optimizer may overwrite them
   std::span<T* const> states;  ///< [count] each, or one element per tensor (StateArrayInfo)
   std::size_t count = 0;
   /// The tensors of the slice, in order; for rules that need whole tensors.
@@ -59,7 +59,7 @@ struct Slice {
     return {parameters, gradients, states.empty() ? nullptr : states[0],
             states.size() < 2 ? nullptr : states[1], count};
   }
-  /// Returns the arrays of one tensor; no state array may be per tensor.
+  /// Returns the parts of the arrays for one tensor. Each state array must have `count` elements.
   [[nodiscard]] UpdateArrays<T> arrays(const TensorRange& tensor) const {
     return arrays().part(tensor.begin, tensor.count);
   }
@@ -107,13 +107,13 @@ class Optimizer {
 /// lists the names if there is no such optimizer.
 [[nodiscard]] Result<OptimizerOptions> with_defaults(const OptimizerOptions& options);
 
-/// Creates the optimizer that options.name names. Fails as with_defaults() does.
+/// Creates the optimizer called options.name. Fails as with_defaults() does.
 template <typename T>
 [[nodiscard]] Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options);
 
 /// Returns the factor that limits the gradients' global norm to `max_norm` (Pascanu et al.
 /// 2013, Algorithm 1): min(1, max_norm / (norm + 1e-6)), like PyTorch. gradients: [count] on
-/// kernels' device. max_norm > 0.
+/// the device of `kernels`. max_norm > 0.
 template <typename T>
 [[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count,
                                     double max_norm);

@@ -6,14 +6,15 @@
 
 namespace dlrun::trainer {
 
-/// The factor of the learning rate for a number of ranks, and thus for the global batch.
+/// The growth of the learning rate with the number of ranks, and thus with the global batch.
 enum class LrScaling {
   kNone,
   kLinear,  ///< times rank_count (Goyal et al. 2017, section 2.1)
   kSqrt,    ///< times sqrt(rank_count) (Krizhevsky 2014, section 5)
 };
 
-/// The decay of the learning rate after the warmup.
+/// The decay of the learning rate after the warmup. t runs from 0 at the end of the warmup to 1 at
+/// the end of the run.
 enum class LrDecay {
   kConstant,
   kLinear,      ///< to 0 at the end of the run
@@ -36,8 +37,7 @@ struct Schedule {
   double power = 2;                 ///< for kPolynomial
 };
 
-/// Returns the learning rate after `epochs_done` epochs, 0 <= epochs_done <= epochs. In LrDecay, t
-/// runs from 0 at the end of the warmup to 1 at the end of the run.
+/// Returns the learning rate after `epochs_done` epochs, 0 <= epochs_done <= epochs.
 [[nodiscard]] double learning_rate(const Schedule& schedule, double epochs_done);
 
 }  // namespace dlrun::trainer

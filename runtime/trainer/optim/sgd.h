@@ -9,10 +9,10 @@ namespace dlrun::trainer {
 /// decay. Without state the rule is plain descent: p = p - lr g. With a velocity the rule is
 /// momentum (Polyak 1964) as PyTorch writes it, with the learning rate outside the velocity:
 ///   velocity = momentum velocity + g,  p = p - lr velocity.
-/// Nesterov's momentum (Sutskever et al. 2013, section 2) as PyTorch writes it, with the same
-/// velocity:
+/// Nesterov's momentum (Sutskever et al. 2013, section 2) as PyTorch writes it has the same
+/// velocity, but changes p in another way:
 ///   p = p - lr (g + momentum velocity).
-/// LARS (You et al. 2017, Algorithm 1):
+/// LARS (You et al. 2017, Algorithm 1) has the rate inside the velocity:
 ///   velocity = momentum velocity + inner_rate * g,  p = p - velocity.
 template <typename T>
 struct SgdFormula {
@@ -21,10 +21,10 @@ struct SgdFormula {
   T weight_decay;        ///< L2: weight_decay * parameter is added to the gradient
   T gradient_scale = 1;  ///< the gradient is first multiplied by this
   T inner_rate = 1;  ///< for LARS: the layer's rate, a factor inside the velocity; rate is then 1
-  /// direction = gradient_weight * gradient + velocity_weight * velocity. The weights are 0 and 1
+  /// direction = gradient_factor * gradient + velocity_factor * velocity. The factors are 0 and 1
   /// for momentum, 1 and momentum for Nesterov.
-  T gradient_weight = 0;
-  T velocity_weight = 1;
+  T gradient_factor = 0;
+  T velocity_factor = 1;
 
   DLRUN_HOST_DEVICE void operator()(T& p, T g) const {
     p -= rate * (gradient_scale * g + weight_decay * p);
@@ -33,7 +33,7 @@ struct SgdFormula {
   DLRUN_HOST_DEVICE void operator()(T& p, T g, T& velocity) const {
     g = gradient_scale * g + weight_decay * p;
     velocity = momentum * velocity + inner_rate * g;
-    p -= rate * (gradient_weight * g + velocity_weight * velocity);
+    p -= rate * (gradient_factor * g + velocity_factor * velocity);
   }
 };
 
@@ -65,8 +65,8 @@ class SgdRule final : public Optimizer<T> {
         .gradient_scale = static_cast<T>(info.gradient_scale),
     };
     if constexpr (kIsNesterov) {
-      formula.gradient_weight = 1;
-      formula.velocity_weight = formula.momentum;
+      formula.gradient_factor = 1;
+      formula.velocity_factor = formula.momentum;
     }
     kernels.update(formula, slice.arrays());
   }
@@ -78,7 +78,7 @@ class SgdRule final : public Optimizer<T> {
 template <typename T>
 using Sgd = SgdRule<T, false>;
 template <typename T>
-using Nesterov = SgdRule<T, true>;  ///< with Nesterov's momentum
+using Nesterov = SgdRule<T, true>;
 
 }  // namespace dlrun::trainer
 #endif

@@ -91,11 +91,11 @@ Result<> check_same_on_all_ranks(Communicator& communicator, std::string_view ho
                                  const std::vector<Setting>& settings) {
   if (communicator.size() == 1) return {};
   constexpr char kEnd = '\0';
-  std::string own;
-  for (const Setting& setting : settings) own.append(setting.value).push_back(kEnd);
-  std::int64_t length = static_cast<std::int64_t>(own.size());
+  std::string own_text;
+  for (const Setting& setting : settings) own_text.append(setting.value).push_back(kEnd);
+  std::int64_t length = static_cast<std::int64_t>(own_text.size());
   DLRUN_TRY(communicator.broadcast(std::span(&length, 1), 0));
-  std::vector<std::uint8_t> bytes(own.begin(), own.end());
+  std::vector<std::uint8_t> bytes(own_text.begin(), own_text.end());
   bytes.resize(static_cast<std::size_t>(length));
   DLRUN_TRY(communicator.broadcast(std::span(bytes), 0));
 

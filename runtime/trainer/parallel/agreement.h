@@ -16,13 +16,13 @@ namespace dlrun::trainer {
 
 /// Exchanges every rank's result and returns a common one: success if all ranks succeeded, else the
 /// error of the lowest failed rank, with Error::agreed_rank set, and with "rank R on HOST: " before
-/// its message. The result is equal on every rank, unless a collective fails: the rank then returns
-/// the collective's error. With one rank, returns `mine` unchanged. `host` is this rank's host
-/// name.
+/// the message. If a collective fails on a rank, this rank returns the collective's error;
+/// otherwise all ranks return the same result. With one rank, returns `mine` unchanged. `host` is
+/// this rank's host name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
                              const Result<>& mine);
 
-/// Returns the error's message without the "rank R on HOST: " that agree() has added, if it has.
+/// Returns the error's message without the prefix "rank R on HOST: " of agree(), if it has one.
 [[nodiscard]] std::string_view message_without_rank(const Error& error);
 
 /// Returns the BLAKE2b-256 hash of bytes as 64 hex digits if it is equal on all ranks. Otherwise

@@ -4,8 +4,8 @@ namespace dlrun::trainer {
 
 namespace {
 
-/// Calls collective(array), through host memory if the communicator cannot read the device's
-/// memory.
+/// Calls collective(array). If the communicator cannot use the memory of `kernels`, the collective
+/// works on a copy in host memory, and its result is copied back.
 template <typename Collective>
 Result<> on_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array,
                   const Collective& collective) {

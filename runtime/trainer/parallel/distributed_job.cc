@@ -53,15 +53,15 @@ Result<> DistributedJob::on_root(const std::function<Result<>()>& work) {
 }
 
 DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
-                                           std::unique_ptr<Optimizer<float>> rule,
+                                           std::unique_ptr<Optimizer<float>> optimizer,
                                            std::vector<TensorRange> tensors, std::size_t count)
     : job_(&job),
       kernels_(make_cpu_kernels<float>(1)),
-      rule_(std::move(rule)),
+      optimizer_(std::move(optimizer)),
       tensors_(std::move(tensors)),
       count_(count) {
   if (tensors_.empty()) tensors_.push_back({0, count, true});
-  for (const StateArrayInfo& state : rule_->states())
+  for (const StateArrayInfo& state : optimizer_->states())
     states_.emplace_back(state.is_per_tensor ? tensors_.size() : count);
 }
 
@@ -71,8 +71,8 @@ Result<DistributedOptimizer> DistributedOptimizer::create(DistributedJob& job,
                                                           std::vector<TensorRange> tensors) {
   // DistributedOptimizer() makes kernels, which change this thread's settings.
   const ScopedCpuKernelSettings settings;
-  DLRUN_TRY_ASSIGN(auto rule, make_optimizer<float>(options));
-  return DistributedOptimizer(job, std::move(rule), std::move(tensors), count);
+  DLRUN_TRY_ASSIGN(auto optimizer, make_optimizer<float>(options));
+  return DistributedOptimizer(job, std::move(optimizer), std::move(tensors), count);
 }
 
 Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients,
@@ -86,8 +86,8 @@ Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float
   const ScopedCpuKernelSettings settings;
   std::vector<float*> states;
   for (std::vector<float>& state : states_) states.push_back(state.data());
-  rule_->step(*kernels_, {parameters.data(), gradients.data(), states, count_, tensors_},
-              {learning_rate, ++steps_, 1.0 / job_->size()});
+  optimizer_->step(*kernels_, {parameters.data(), gradients.data(), states, count_, tensors_},
+                   {learning_rate, ++steps_, 1.0 / job_->size()});
   return kernels_->synchronise();
 }
 

@@ -69,8 +69,9 @@ class DistributedJob {
   [[nodiscard]] Result<> average(std::span<double> values);
 
   /// Runs `work` on rank 0 only. Every rank returns the result of `work`; if there are several
-  /// ranks, an error also names rank and host. If a collective has failed on rank 0, the data may
-  /// be partial sums: `work` then does not run, and every rank returns that error.
+  /// ranks, the message of an error starts with rank 0 and its host. If a collective has failed on
+  /// rank 0, the data may be partial sums: `work` then does not run, and every rank returns the
+  /// collective's error.
   [[nodiscard]] Result<> on_root(const std::function<Result<>()>& work);
 
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
@@ -105,12 +106,12 @@ class DistributedOptimizer {
                               double learning_rate);
 
  private:
-  DistributedOptimizer(DistributedJob& job, std::unique_ptr<Optimizer<float>> rule,
+  DistributedOptimizer(DistributedJob& job, std::unique_ptr<Optimizer<float>> optimizer,
                        std::vector<TensorRange> tensors, std::size_t count);
 
   DistributedJob* job_;
   std::unique_ptr<Kernels<float>> kernels_;
-  std::unique_ptr<Optimizer<float>> rule_;
+  std::unique_ptr<Optimizer<float>> optimizer_;
   std::vector<TensorRange> tensors_;
   std::size_t count_;
   std::vector<std::vector<float>> states_;

@@ -8,10 +8,10 @@ void update_all_parameters(const ExchangeContext& context, StepInfo info) {
     info.gradient_scale =
         clipping_scale(context.kernels, context.gradients.data(), count, context.clip_norm);
   }
-  context.rule.step(context.kernels,
-                    {context.parameters.data(), context.gradients.data(), context.state.pointers(),
-                     count, context.tensors},
-                    info);
+  context.optimizer.step(context.kernels,
+                         {context.parameters.data(), context.gradients.data(),
+                          context.state.pointers(), count, context.tensors},
+                         info);
 }
 
 }  // namespace dlrun::trainer

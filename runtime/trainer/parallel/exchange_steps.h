@@ -14,7 +14,8 @@ namespace dlrun::trainer {
 /// parameters.
 void update_all_parameters(const ExchangeContext& context, StepInfo info);
 
-/// The intervals of a step in which each rank updates a part of the parameters.
+/// The timing of a step of the sharded or the shared exchange, whose ranks each update a part of
+/// the parameters.
 class PartialUpdateTiming {
  public:
   using Time = std::chrono::steady_clock::time_point;

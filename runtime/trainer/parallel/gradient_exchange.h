@@ -31,7 +31,7 @@ namespace dlrun::trainer {
 struct ExchangeContext {
   Communicator& communicator;
   Kernels<float>& kernels;
-  const Optimizer<float>& rule;
+  const Optimizer<float>& optimizer;
   OptimizerState& state;
   std::span<float> parameters;  ///< in the memory of `kernels`, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
@@ -51,7 +51,8 @@ struct StepStart {
   std::size_t all_samples = 0;  ///< of all ranks
 };
 
-/// Describes what a step combines over the ranks.
+/// Describes what a step combines over the ranks. In a local step, each rank uses only its own
+/// gradients.
 struct StepScope {
   /// The loss is divided by this number of samples. If the ranks sum their gradients in this step,
   /// `divisor` is the number of samples of all ranks: the sum is then the mean over the global
@@ -61,7 +62,7 @@ struct StepScope {
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
   bool makes_ranks_equal = true;
-  /// Number of steps, without this step, since all ranks last had equal parameters.
+  /// Number of local steps since the last average, without this step.
   std::size_t steps_since_average = 0;
   /// Number of samples whose losses are in step_sums after the step.
   std::size_t samples = 0;
@@ -99,9 +100,9 @@ class GradientExchange {
   /// step_sums are sums over the ranks. Fails as the collectives do.
   [[nodiscard]] virtual Result<> end() { return {}; }
 
-  /// Returns the time for which the last update() and end() waited for other ranks.
+  /// Returns the time for which the most recent update() and end() waited for other ranks.
   [[nodiscard]] virtual std::chrono::steady_clock::duration waiting_time() const = 0;
-  /// Returns the intervals of the last update() and end().
+  /// Returns the intervals of the most recent update() and end().
   [[nodiscard]] virtual std::span<const StepInterval> intervals() const = 0;
   /// Returns the number of buckets in intervals().
   [[nodiscard]] virtual std::size_t bucket_count() const { return 1; }
@@ -117,8 +118,8 @@ class GradientExchange {
     const GradientReducer::Options& bucket_options);
 
 /// Makes the exchange of sharded_exchange.cc. The state must be divided among the ranks. The arrays
-/// of parameters and gradients must have room for EvenParts::room() elements. The rule must not
-/// need whole tensors. The communicator must be able to read the memory of `kernels`.
+/// of parameters and gradients must have room for EvenParts::room() elements. The optimizer must
+/// not need whole tensors. The communicator must be able to read the memory of `kernels`.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_sharded_exchange(
     const ExchangeContext& context);
 
@@ -128,10 +129,10 @@ class GradientExchange {
                                                                      const SharedArrays& shared);
 
 /// Makes the exchange of post-local SGD (local_exchange.cc). In the first
-/// `epochs_before_local_steps` epochs (which may be a fraction) the ranks sum their gradients in
-/// each step. Later each rank steps with its own gradients, and the ranks average their states
-/// after every `steps_per_average` (> 0) local steps and at the end of an epoch. Each rank must
-/// have the whole state.
+/// `epochs_before_local_steps` epochs (not necessarily a whole number), the ranks sum their
+/// gradients in each step. Later each rank steps with its own gradients, and the ranks average
+/// their states after every `steps_per_average` (> 0) local steps and at the end of an epoch. Each
+/// rank must have the whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& bucket_options, std::size_t steps_per_average,

@@ -1,5 +1,5 @@
-// layer_done() starts the all-reduce of each full bucket during backward. wait() waits for all of
-// them and widens compressed buckets.
+// layer_done() starts the all-reduce of each full bucket during backward. wait() waits until
+// all buckets are summed, and widens compressed buckets.
 
 #include "runtime/trainer/parallel/gradient_reducer.h"
 
@@ -34,10 +34,10 @@ GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& ker
                                  Network<float>& network, const Options& options)
     : communicator_(communicator),
       kernels_(kernels),
-      gradients_(network.gradients_and_further_sums().data()),
+      gradients_(network.gradients_and_step_sums().data()),
       compression_(options.compression) {
   const bool is_compressed = compression_ != Compression::kNone;
-  std::size_t end = network.gradients_and_further_sums().size();
+  std::size_t end = network.gradients_and_step_sums().size();
   if (is_compressed) {
     add_bucket(network.gradients().size(), end, network.layer_count() - 1, false);
     end = network.gradients().size();

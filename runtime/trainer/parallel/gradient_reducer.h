@@ -16,8 +16,8 @@ namespace dlrun::trainer {
 /// Divides the flat gradient array into buckets of whole layers, from the last layer to the first.
 /// Each bucket is summed over all ranks as soon as backward has filled it, while backward continues
 /// with the layers before it (Li et al. 2020, "PyTorch Distributed", section 3.2). Without
-/// compression the sum is in place, or, if the gradients are on a GPU and the backend can read only
-/// host memory, in a copy in host memory.
+/// compression the gradients are summed in place. If they are on a GPU and the backend can read
+/// only host memory, they are summed in a copy in host memory.
 ///
 /// With compression, a bucket is rounded to 16 bits, summed in 16 bits in the backend's order, and
 /// widened again. Half the bytes are sent. The sum over N ranks has an error of up to N*2^-8 (bf16)
@@ -25,8 +25,8 @@ namespace dlrun::trainer {
 /// of up to N*2^-25.
 ///
 /// Behind the gradients, the network's array has further numbers that are summed over the ranks
-/// (Network::gradients_and_further_sums()). They are sent in the first bucket. With compression the
-/// first bucket has only these elements, and is not compressed.
+/// (Network::gradients_and_step_sums()). These elements are sent in the first bucket. With
+/// compression the first bucket has only these elements, and is not compressed.
 ///
 /// The caller must divide each rank's loss by the number of samples of all ranks, so that the sum
 /// is the gradient of the mean loss.

@@ -3,9 +3,9 @@
 // and Communicates Little", Algorithm 1). If local steps start after some epochs, the method is
 // post-local SGD (Lin et al. 2020, "Don't Use Large Mini-Batches, Use Local SGD", section 3).
 //
-// The optimizer's arrays are averaged too (Yu et al. 2019, "On the Linear Speedup Analysis of
-// Communication Efficient Momentum SGD", Algorithm 1, average the velocity), and so are the running
-// statistics. After an average all ranks hold the same state, so one checkpoint is enough, and
+// The ranks also average the running statistics and the optimizer's arrays, as Algorithm 1 of Yu et
+// al. 2019 ("On the Linear Speedup Analysis of Communication Efficient Momentum SGD") averages the
+// velocity. After an average all ranks hold the same state, so one checkpoint is enough, and
 // training can resume with any number of ranks. An average costs one all-reduce for the parameters
 // and the statistics, and one for each of the optimizer's arrays.
 
@@ -34,11 +34,11 @@ class LocalExchange final : public GradientExchange {
         network_(network),
         steps_per_average_(steps_per_average),
         epochs_before_local_steps_(epochs_before_local_steps),
-        all_reduce_(make_all_reduce_exchange(context, network, bucket_options)) {}
+        all_reduce_exchange_(make_all_reduce_exchange(context, network, bucket_options)) {}
 
   [[nodiscard]] StepScope begin(const StepStart& start) override {
     is_local_ = start.epochs_done >= epochs_before_local_steps_;
-    if (!is_local_) return all_reduce_->begin(start);
+    if (!is_local_) return all_reduce_exchange_->begin(start);
     StepScope scope;
     scope.divisor = start.samples;
     scope.steps_since_average = steps_++;
@@ -53,11 +53,11 @@ class LocalExchange final : public GradientExchange {
   }
 
   void layer_done(std::size_t layer) override {
-    if (!is_local_) all_reduce_->layer_done(layer);
+    if (!is_local_) all_reduce_exchange_->layer_done(layer);
   }
 
   [[nodiscard]] Result<> update(const StepInfo& info) override {
-    if (!is_local_) return all_reduce_->update(info);
+    if (!is_local_) return all_reduce_exchange_->update(info);
     const Clock::time_point start = Clock::now();
     update_all_parameters(context_, info);
     intervals_.push_back({"optimizer", start, Clock::now()});
@@ -75,12 +75,15 @@ class LocalExchange final : public GradientExchange {
   }
 
   [[nodiscard]] Clock::duration waiting_time() const override {
-    return is_local_ ? waiting_time_ : all_reduce_->waiting_time();
+    return is_local_ ? waiting_time_ : all_reduce_exchange_->waiting_time();
   }
   [[nodiscard]] std::span<const StepInterval> intervals() const override {
-    return is_local_ ? std::span<const StepInterval>(intervals_) : all_reduce_->intervals();
+    return is_local_ ? std::span<const StepInterval>(intervals_)
+                     : all_reduce_exchange_->intervals();
   }
-  [[nodiscard]] std::size_t bucket_count() const override { return all_reduce_->bucket_count(); }
+  [[nodiscard]] std::size_t bucket_count() const override {
+    return all_reduce_exchange_->bucket_count();
+  }
 
  private:
   /// Replaces the parameters, the optimizer's arrays and the running statistics by their weighted
@@ -89,18 +92,18 @@ class LocalExchange final : public GradientExchange {
   /// ranks. The network's extra elements become sums. Overwrites the gradients.
   [[nodiscard]] Result<> average() {
     Kernels<float>& kernels = context_.kernels;
-    const auto weight =
+    const auto share =
         static_cast<float>(static_cast<double>(samples_) / static_cast<double>(all_samples_));
     // The gradients are no longer needed. One all-reduce of their array sums the parameters, the
     // extra elements and the statistics.
-    scaled_copy(kernels, network_.gradients(), weight, network_.parameters());
-    scaled_copy(kernels, network_.observed_statistics(), weight, network_.running_statistics());
-    DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_and_further_sums()));
+    scaled_copy(kernels, network_.gradients(), share, network_.parameters());
+    scaled_copy(kernels, network_.observed_statistics(), share, network_.running_statistics());
+    DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_and_step_sums()));
     scaled_copy(kernels, network_.parameters(), 1, network_.gradients());
     scaled_copy(kernels, network_.running_statistics(), 1, network_.observed_statistics());
     for (const std::span<float> state : context_.state.spans()) {
       const std::span<float> sum = network_.gradients().first(state.size());
-      scaled_copy(kernels, sum, weight, state);
+      scaled_copy(kernels, sum, share, state);
       DLRUN_TRY(sum_array(context_.communicator, kernels, sum));
       scaled_copy(kernels, state, 1, sum);
     }
@@ -112,8 +115,8 @@ class LocalExchange final : public GradientExchange {
   Network<float>& network_;
   std::size_t steps_per_average_;
   double epochs_before_local_steps_;
-  std::unique_ptr<GradientExchange> all_reduce_;  // for the steps before the local steps
-  bool is_local_ = false;                         // true if the current step is a local step
+  std::unique_ptr<GradientExchange> all_reduce_exchange_;  // for the steps before the local steps
+  bool is_local_ = false;        // true if the current step is a local step
   bool is_average_due_ = false;  // true if the ranks average after the current step
   // Counts since the last average:
   std::size_t steps_ = 0;

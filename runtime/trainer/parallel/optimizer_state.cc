@@ -7,13 +7,13 @@
 
 namespace dlrun::trainer {
 
-EvenParts::EvenParts(Communicator& communicator, Kernels<float>& kernels, std::size_t elements)
+EvenParts::EvenParts(Communicator& communicator, Kernels<float>& kernels, std::size_t element_count)
     : communicator_(communicator),
       kernels_(kernels),
-      elements_(elements),
-      part_size_(part_size(elements, communicator.size())),
-      own_begin_(std::min(elements, part_offset())),
-      own_size_(std::min(part_size_, elements - own_begin_)) {}
+      element_count_(element_count),
+      part_size_(part_size(element_count, communicator.size())),
+      own_begin_(std::min(element_count, part_offset())),
+      own_size_(std::min(part_size_, element_count - own_begin_)) {}
 
 Result<std::vector<float>> EvenParts::gather_whole(std::span<const float> mine) const {
   std::vector<float> part(part_size_);
@@ -21,7 +21,7 @@ Result<std::vector<float>> EvenParts::gather_whole(std::span<const float> mine) 
   std::vector<float> all(room());
   if (auto gathered = communicator_.all_gather(std::span(part), std::span(all)); !gathered)
     return tl::unexpected(gathered.error());
-  all.resize(elements_);
+  all.resize(element_count_);
   return all;
 }
 
@@ -39,13 +39,13 @@ Result<double> EvenParts::clipping_scale_of(const float* mine, double max_norm) 
 }
 
 OptimizerState::OptimizerState(Communicator& communicator, Kernels<float>& kernels,
-                               const Optimizer<float>& rule, std::size_t parameter_count,
+                               const Optimizer<float>& optimizer, std::size_t parameter_count,
                                std::size_t tensor_count, bool is_divided)
     : communicator_(communicator),
       kernels_(kernels),
       parts_(communicator, kernels, parameter_count),
       is_divided_(is_divided) {
-  for (const StateArrayInfo& state : rule.states()) {
+  for (const StateArrayInfo& state : optimizer.states()) {
     arrays_.emplace_back(kernels, state.is_per_tensor ? tensor_count
                                   : is_divided        ? parts_.part_size()
                                                       : parameter_count);
@@ -82,7 +82,7 @@ Result<> OptimizerState::restore(const std::vector<std::vector<float>>* saved, b
       DLRUN_TRY(broadcast_array(communicator_, kernels_, array, 0));
     } else if (is_resumed) {
       std::vector<float> whole =
-          saved != nullptr ? (*saved)[i] : std::vector<float>(parts_.elements());
+          saved != nullptr ? (*saved)[i] : std::vector<float>(parts_.element_count());
       DLRUN_TRY(communicator_.broadcast(std::span(whole), 0));
       parts_.copy_part(whole, array);
       DLRUN_TRY(kernels_.synchronise());

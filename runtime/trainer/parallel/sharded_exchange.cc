@@ -1,5 +1,5 @@
 // ZeRO stage 1 (Rajbhandari et al. 2020, "ZeRO", section 5.1): the parameters are divided evenly
-// among the ranks (EvenParts), and each rank keeps the optimizer's arrays of its own part only.
+// among the ranks (EvenParts), and each rank keeps the optimizer's state only for its part.
 //
 // A step is a short all-reduce of step_sums (such as the sum of the losses), one reduce-scatter of
 // the gradients, a short all-reduce for their norm if the norm is limited, the optimizer's step on
@@ -34,9 +34,9 @@ class ShardedExchange final : public GradientExchange {
     }
     const Clock::time_point summed = Clock::now();
     float* const mine = context_.parameters.data() + parts.part_offset();
-    context_.rule.step(context_.kernels,
-                       {mine, sum_.data(), context_.state.pointers(), parts.own_size(), {}},
-                       scaled);
+    context_.optimizer.step(context_.kernels,
+                            {mine, sum_.data(), context_.state.pointers(), parts.own_size(), {}},
+                            scaled);
     const Clock::time_point stepped = Clock::now();
     DLRUN_TRY(communicator.all_gather(
         ConstBuffer(mine, parts.part_size(), DataType::kFloat32),

@@ -9,8 +9,8 @@ namespace dlrun::trainer {
 
 namespace {
 
-/// Rounds up to whole pages, so that the arrays of two ranks, which both ranks write at the same
-/// time, share no page.
+/// Rounds up to whole pages, so that no two ranks write their gradients into the same page at the
+/// same time.
 std::size_t rounded_to_pages(std::size_t bytes) {
   const std::size_t page = page_bytes();
   return (bytes + page - 1) / page * page;
@@ -32,9 +32,9 @@ FlatMemory SharedArrays::allocate(std::size_t parameter_bytes, std::size_t gradi
       };
       for (std::size_t rank = 0; rank < ranks; ++rank)
         gradients_of_ranks_.push_back(reinterpret_cast<const float*>(gradients_of(rank)));
-      const auto own = static_cast<std::size_t>(communicator_.rank());
+      const auto this_rank = static_cast<std::size_t>(communicator_.rank());
       return {std::shared_ptr<void>(*memory, memory->get()),
-              std::shared_ptr<void>(*memory, gradients_of(own))};
+              std::shared_ptr<void>(*memory, gradients_of(this_rank))};
     }
   }
   return {kernels_.allocate(parameter_bytes), kernels_.allocate(gradient_bytes)};

@@ -80,8 +80,8 @@ class SharedExchange final : public GradientExchange {
     for (std::size_t at = 0; at < parts.own_size(); at += kPieceElements) {
       const std::size_t n = std::min(kPieceElements, parts.own_size() - at);
       std::copy_n(mine + at, n, piece_.data());
-      context_.rule.step(context_.kernels,
-                         {piece_.data(), sum_.data() + at, states_of_piece, n, {}}, info);
+      context_.optimizer.step(context_.kernels,
+                              {piece_.data(), sum_.data() + at, states_of_piece, n, {}}, info);
       loops::copy_past_caches(piece_.data(), mine + at, n);
       for (float*& state : states_of_piece) state += n;
     }

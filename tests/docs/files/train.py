@@ -1,4 +1,4 @@
-"""Stands for the training program of somebody who reads the pages. Rank 0, which alone has
+"""Takes the place of a reader's training program when the pages are tested. Rank 0, which alone has
 DLRUN_PROGRESS, reports three steps, as docs/restarts.md explains."""
 
 import json

@@ -50,7 +50,7 @@ struct ExecOptions {
   bool uses_runscript = false;  ///< `run`: passes the command to the image's runscript
   bool mounts_home = true, is_root = false, is_writable = false, asks_for_nv = false;
   std::vector<Bind> binds;
-  fs::path pwd;  ///< the folder that --pwd or --cwd names
+  fs::path pwd;  ///< the folder of --pwd or --cwd
   fs::path image;
   Words command;
 };

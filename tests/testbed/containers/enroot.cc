@@ -63,8 +63,9 @@ void say(const std::string& message) {
   return data_path() / name;
 }
 
-/// Returns the path of the image file that stands for docker://[USER@][REGISTRY#]IMAGE[:TAG]. The
-/// file may not exist. Its folder replaces all registries. Dies if the URI has another form.
+/// Returns the path of the image file that stands for docker://[USER@][REGISTRY#]IMAGE[:TAG].
+/// Returns the path even if there is no such file. The files of all registries are in one folder,
+/// `registry`. Dies if the URI has another form.
 [[nodiscard]] fs::path registry_file(std::string uri) {
   constexpr std::string_view kScheme = "docker://";
   if (!uri.starts_with(kScheme)) die("Invalid argument: " + uri);
@@ -291,8 +292,8 @@ struct StartOptions {
   bool is_writable = is_on("ENROOT_ROOTFS_WRITABLE");
   Words mounts;                   ///< in enroot's form: SOURCE:TARGET[:OPTIONS]
   Words env;                      ///< NAME or NAME=VALUE
-  std::optional<std::string> rc;  ///< the text of the script that --rc names
-  std::string conf;               ///< a script whose function hooks() runs in enroot's bash
+  std::optional<std::string> rc;  ///< the text of the script of --rc
+  std::string conf;               ///< the script of --conf, whose function hooks() runs in bash
   std::string name;
   Words command;
 };
@@ -371,8 +372,8 @@ int start(Words words) {
   const passwd* user = ::getpwuid(::geteuid());
   const std::string home = variable("HOME", user != nullptr ? user->pw_dir : "/");
 
-  // Passes on the image's own variables, HOME, TERM, and the variables that --env names; the later
-  // ones override the earlier ones. run_hooks() adds variables of Slurm later.
+  // The container gets these variables, and a later one overrides an earlier one: those of the
+  // image, HOME, TERM, and those of --env. run_hooks() adds the variables of Slurm.
   Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
   std::ifstream image_variables(root / "etc/environment");
   add_variables(environment, image_variables);

@@ -20,10 +20,10 @@ namespace {
   return found;
 }
 
-/// Adds the variables of the job step to `environment`: SLURM_* and PMI_*, and PMIX_* unless
-/// SLURM_MPI_TYPE names another plugin than pmix. If the hook adds PMIX_*, it returns the line of
-/// an fstab that mounts the host's folder of the PMIx server at the same path in the container. The
-/// mount creates its mount point, and fails if the host has no such folder.
+/// Adds the variables of the job step to `environment`: SLURM_* and PMI_*, and also PMIX_* if
+/// SLURM_MPI_TYPE is unset or starts with `pmix`. If there are PMIX_*, returns the line of an fstab
+/// that mounts the folder of the host's PMIx server at the same path in the container. The mount
+/// creates its mount point, and fails if the host has no such folder.
 /// Outside of a job step, adds nothing.
 [[nodiscard]] Words run_slurm_pmi_hook(Environment& environment) {
   const std::string job = variable("SLURM_JOB_ID");
@@ -40,7 +40,7 @@ namespace {
   return {folder + " " + folder + " x-create=dir,bind,rw,nosuid,noexec,nodev,private"};
 }
 
-/// If the image is one of PyTorch, sets the variables of torch.distributed from those of the job
+/// If the image sets PYTORCH_VERSION, sets the variables of torch.distributed from those of the job
 /// step, and OMP_NUM_THREADS to 1. Keeps the values that `environment` already has.
 void run_slurm_pytorch_hook(Environment& environment) {
   if (environment.count("PYTORCH_VERSION") == 0) return;
@@ -59,9 +59,9 @@ void run_slurm_pytorch_hook(Environment& environment) {
   set_if_absent("OMP_NUM_THREADS", "1");
 }
 
-/// Runs nvidia-container-cli with the devices and capabilities that NVIDIA's variables name. This
-/// process's environment overrides the image's. Does nothing if NVIDIA_VISIBLE_DEVICES is unset,
-/// empty or `void`.
+/// Runs nvidia-container-cli with the devices and capabilities in NVIDIA's variables. The values in
+/// this process's environment override those of the image. Does nothing if NVIDIA_VISIBLE_DEVICES
+/// is unset, empty or `void`.
 void run_nvidia_hook(const fs::path& root, const Environment& environment) {
   const auto value_of = [&](const std::string& name) {
     const auto found = environment.find(name);

@@ -12,9 +12,9 @@ namespace stand_in {
 
 using Environment = std::map<std::string, std::string>;
 
-/// Runs the hooks. They read this process's environment (the task's or pyxis's), and read and
-/// change `environment`, the container's. Returns lines of an fstab to mount below `root`. Exits
-/// where a hook would fail.
+/// Runs the hooks. They read the environment of this process, which is that of a task or comes from
+/// pyxis, and read and change `environment`, which is the container's. Returns lines of an fstab to
+/// mount below `root`. Exits where a hook would fail.
 [[nodiscard]] Words run_hooks(const fs::path& root, Environment& environment);
 
 }  // namespace stand_in

@@ -1,7 +1,7 @@
 // A stand-in for NVIDIA's pyxis, for machines without it: a SPANK plugin with pyxis's options and
-// mechanism. Once for each step and node it creates a container with enroot, unless a container
-// with the given name exists. The plugin starts the container with a shell that suspends itself
-// (SIGSTOP), opens that shell's namespaces and copies its environment. Each task enters the
+// mechanism. Once for each step and node the plugin creates a container with enroot, unless a
+// container with the given name exists. The plugin starts the container with a shell that suspends
+// itself (SIGSTOP), opens that shell's namespaces and copies its environment. Each task enters the
 // namespaces just before it starts its program. The plugin prints in the job's output that it is a
 // stand-in. Errors that begin with "pyxis:" have the texts of pyxis's errors.
 //
@@ -202,10 +202,10 @@ void print_log(int log) {
   for (const std::string& line : split(text, '\n')) slurm_error("pyxis:     %s", line.c_str());
 }
 
-/// Runs enroot to its end, and returns true if it succeeds. what: pyxis's message in case of a
-/// failure; empty: only enroot's output is printed.
+/// Runs enroot to its end, and returns true if it succeeds. failure_message: the text that is
+/// printed between the exit code and the output of enroot if enroot fails; empty: none.
 [[nodiscard]] bool run_enroot(Words words, const std::map<std::string, std::string>& environment,
-                              const std::string& what = "") {
+                              const std::string& failure_message = "") {
   words.insert(words.begin(), state.enroot);
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   const pid_t pid = spawn(words, environment, log);
@@ -214,7 +214,7 @@ void print_log(int log) {
   if (!is_ok) {
     slurm_error("pyxis: child %d failed with error code: %d", static_cast<int>(pid),
                 WEXITSTATUS(status));
-    if (!what.empty()) slurm_error("pyxis: %s", what.c_str());
+    if (!failure_message.empty()) slurm_error("pyxis: %s", failure_message.c_str());
     print_log(log);
   }
   ::close(log);
@@ -278,14 +278,14 @@ void print_log(int log) {
   return "";
 }
 
-/// Creates the container, and returns true if enroot succeeds. An image that starts with '/' or
-/// './' is a path; any other image is a name in a registry.
-[[nodiscard]] bool create(const std::string& image, const std::string& step,
+/// Creates the container, and returns true if enroot succeeds. step_id: JOB.STEP. An image that
+/// starts with '/' or './' is a path; any other image is a name in a registry.
+[[nodiscard]] bool create(const std::string& image, const std::string& step_id,
                           const std::map<std::string, std::string>& environment) {
   const std::string failure_message = "failed to create container filesystem for image: " + image;
   if (image.starts_with('/') || image.starts_with("./"))
     return run_enroot({"create", "--name", state.container, image}, environment, failure_message);
-  const std::string file = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".sqsh";
+  const std::string file = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step_id + ".sqsh";
   const bool is_ok =
       run_enroot({"import", "--output", file, "docker://" + image}, environment,
                  "failed to import docker image: " + image) &&
@@ -327,11 +327,11 @@ void print_log(int log) {
 
 /// Starts the container's shell, waits until the shell suspends itself (SIGSTOP), calls
 /// remember_container_of() for it, and kills it.
-[[nodiscard]] bool start(spank_t sp, const std::string& step,
+[[nodiscard]] bool start(spank_t sp, const std::string& step_id,
                          const std::map<std::string, std::string>& environment) {
   // enroot runs hooks() of the file that --conf names. hooks() writes /etc/rc.local. The image's
   // start-up script sources rc.local, which replaces the entry point with the command.
-  const std::string conf = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".conf";
+  const std::string conf = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step_id + ".conf";
   FILE* script = std::fopen(conf.c_str(), "wx");
   const char* text = state.given[kEntrypoint]
                          ? "\n"
@@ -350,7 +350,7 @@ void print_log(int log) {
   }
   // MPI finds its PMIx server through these folders of the step.
   const std::string spool = spool_folder();
-  for (const std::string& folder : {spool + "/pmix." + step, "/tmp/spmix_appdir_" + step}) {
+  for (const std::string& folder : {spool + "/pmix." + step_id, "/tmp/spmix_appdir_" + step_id}) {
     words.insert(words.end(), {"--mount", folder + ":" + folder + ":x-create=dir,bind,nofail"});
   }
   for (const std::string& name : split(state.given[kEnv].value_or(""), ','))
@@ -390,7 +390,7 @@ void print_log(int log) {
   spank_get_item(sp, S_JOB_UID, &state.uid);
   spank_get_item(sp, S_JOB_GID, &state.gid);
   const passwd* user = ::getpwuid(state.uid);
-  const std::string id = std::to_string(job) + "." + std::to_string(step);
+  const std::string step_id = std::to_string(job) + "." + std::to_string(step);
   const auto& environment = state.environment =
       enroot_environment(sp, user != nullptr ? user->pw_dir : "/");
   slurm_spank_log("pyxis stand-in of dlrun's testbed: %s",
@@ -406,7 +406,7 @@ void print_log(int log) {
             "running");
       return !pid.empty() && remember_container_of(sp, pid);
     }
-    if (container_exists(state.container, environment)) return start(sp, id, environment);
+    if (container_exists(state.container, environment)) return start(sp, step_id, environment);
     if (!state.given[kImage]) {
       slurm_error(
           "pyxis stand-in: a container with name \"%s\" does not exist, and --container-image is "
@@ -415,9 +415,9 @@ void print_log(int log) {
       return false;
     }
   } else {
-    state.container = "pyxis_" + id;
+    state.container = "pyxis_" + step_id;
   }
-  return create(*state.given[kImage], id, environment) && start(sp, id, environment);
+  return create(*state.given[kImage], step_id, environment) && start(sp, step_id, environment);
 }
 
 [[nodiscard]] bool container_is_wanted() {

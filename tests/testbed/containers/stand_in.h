@@ -1,5 +1,5 @@
 #pragma once
-// Functions that the stand-ins for container programs share: messages, arguments, namespaces,
+// Functions that the stand-ins for enroot and apptainer share: messages, arguments, namespaces,
 // mounts. A function that fails does not return: it calls the program's own die(), which prints the
 // message and exits with the code of the real program.
 
@@ -31,8 +31,8 @@ void check(bool is_ok, const std::string& what);
 /// Runs a program to its end, with its output on stderr. Dies if the program fails.
 void run(Words words);
 
-/// Parses a program's own options: --name value, --name=value, short forms, up to the first
-/// other word.
+/// Parses a program's own options: --name value, --name=value and short forms. The options end at
+/// the first word that is no option.
 class Arguments {
  public:
   explicit Arguments(Words words) : words_(std::move(words)) {}

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Control groups: each node has one in the freezer hierarchy (version 1).
-# proctrack/cgroup needs only this hierarchy, and a host with version 2 offers it, too. slurmd sees
-# its group as the root of a cgroup namespace. The nodes of several testbeds are therefore separate,
-# and every process that a node has started can be found and ended.
+# Control groups: each node has one in the freezer hierarchy (version 1). proctrack/cgroup needs only
+# this hierarchy, which also exists on hosts that use version 2. slurmd sees its group as the root of
+# a cgroup namespace. The nodes of several testbeds are therefore separate, and every process that a
+# node has started can be found and ended.
 
 freezer=$state/freezer
 

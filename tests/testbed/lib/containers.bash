@@ -60,8 +60,6 @@ enable_containers() {
         echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" \
             >"$state/etc/plugstack.d/containers.conf"
     fi
-    # The stand-in for nvidia-container-cli adds no part of the driver to the container. It only
-    # writes the names of the requested parts to a file in the container.
     install "${BASH_SOURCE%/lib/*}/containers/nvidia-container-cli" "$dir/bin/nvidia-container-cli"
     # Apptainer needs no plugin. The stand-in is last on the users' PATH, after an
     # installed apptainer.

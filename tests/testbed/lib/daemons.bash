@@ -50,8 +50,8 @@ start_node() {
         cgroup=$freezer/$bridge/$1
         mkdir -p "$cgroup"
     fi
-    # slurmstepd inherits slurmd's environment. PMIx's default store crashes or hangs in about one
-    # of fifty steps. pyxis starts the enroot on slurmd's PATH.
+    # slurmstepd inherits slurmd's environment. PMIX_MCA_gds=hash avoids PMIx's default store, which
+    # crashes or hangs in about one of fifty steps. pyxis finds enroot on slurmd's PATH.
     spawn "slurmd-$1" env PMIX_MCA_gds=hash PATH="$PATH:$state/containers/bin" \
         "$testbed_source/lib/node-init" "$1" "$cgroup" "$bridge-$1" \
         slurmd -D -N "$1" -f "$state/etc/slurm.conf"

@@ -68,7 +68,7 @@ make_node_network() {
     ip -n "$ns" route add default via "$subnet.1"
 }
 
-node_processes() { ip netns pids "$1"; }
+namespace_processes() { ip netns pids "$1"; }
 
 # remove_network BRIDGE: kills all processes in the nodes' namespaces, then removes the namespaces
 # and the bridge.
@@ -76,7 +76,7 @@ remove_network() {
     local path ns veth_end
     for path in /run/netns/"$1"-*; do
         ns=${path##*/}
-        kill_all node_processes "$ns" || true
+        kill_all namespace_processes "$ns" || true
         ip netns delete "$ns"
     done
     for veth_end in /sys/class/net/"$1".*; do

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Daemons are recorded by process id and start time, because a process id alone may have
-# been reused.
+# A daemon is recorded by its process id and start time, because another process may get the same id
+# after the daemon has ended.
 
 # start_time PID: prints the kernel's start time of a process in clock ticks since boot. Prints
 # nothing and fails if the process does not exist or is a zombie.

@@ -1,9 +1,9 @@
 #pragma once
 // Replaces CUDA's header in tests that compile the GPU's loops as C++. The launch of a kernel
-// returns after the kernel has run. The kernel's threads are contexts of the calling thread, run
-// block after block, and switch at __syncthreads(). Copies are queued, and run when the caller
-// waits for an event that was recorded after them. Each launch of a graph queues the copies that
-// were captured for it.
+// returns after the kernel has run. Contexts (ucontext_t) of the calling thread act as the kernel's
+// threads. The blocks run one after another, and the threads of a block switch at __syncthreads().
+// Copies are queued, and run when the caller waits for an event that was recorded after them. Each
+// launch of a graph queues the copies that were captured for it.
 
 #include <cstddef>
 #include <cstring>
@@ -115,10 +115,10 @@ struct Queue {
   std::deque<std::function<void()>> waiting;
   std::vector<std::function<void()>> captured;
   bool is_capturing = false;
-  std::size_t graphs_instantiated = 0;
+  std::size_t instantiated_graph_count = 0;
   std::size_t done_count = 0;
 
-  [[nodiscard]] std::size_t ever_queued() const { return done_count + waiting.size(); }
+  [[nodiscard]] std::size_t ever_queued_count() const { return done_count + waiting.size(); }
   /// Runs the oldest copies until `count` copies have run since the start of the program.
   void run_until(std::size_t count) {
     for (; done_count < count; ++done_count) {
@@ -174,7 +174,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
   // In CUDA, the event would become part of the captured graph.
   if (gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
-  event->earlier_copy_count = gpu_on_cpu::queue.ever_queued();
+  event->earlier_copy_count = gpu_on_cpu::queue.ever_queued_count();
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -208,7 +208,7 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* gr
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                         unsigned long long /*flags*/) {
-  ++gpu_on_cpu::queue.graphs_instantiated;
+  ++gpu_on_cpu::queue.instantiated_graph_count;
   *executable = new gpu_on_cpu::Graph(*graph);
   return cudaSuccess;
 }

@@ -1,4 +1,4 @@
-"""Plays one fault, from the submission of its job to the judgement of the outcome."""
+"""Tests one fault, from the submission of its job to the judgement of the outcome."""
 
 import json
 import pathlib
@@ -69,17 +69,17 @@ class References:
     def __init__(self) -> None:
         self.bits: dict[str, dict[str, str]] = {}
 
-    def learn(self, testbed: Testbed, name: str) -> None:
+    def run_undisturbed(self, testbed: Testbed, type_name: str) -> None:
         """Runs a job of this type without a fault, and keeps its results."""
-        job = Job(testbed, TYPES[name], f"undisturbed-{name}")
+        job = Job(testbed, TYPES[type_name], f"undisturbed-{type_name}")
         job.submit()
         wait_for(job.has_ended, 120)
         status = job.status()
         bits = job.bits(status["result"])
         if status["state"] != "completed" or status["restarts"] or not bits:
             end = f"{status['state']}: {status['detail']} {status['restarts']}"
-            raise Failure(f"the undisturbed {name} ended {end}")
-        self.bits[name] = bits
+            raise Failure(f"the undisturbed {type_name} ended {end}")
+        self.bits[type_name] = bits
 
 
 def _complete_processes(job: Job) -> processes.Processes | None:
@@ -96,17 +96,19 @@ def _complete_processes(job: Job) -> processes.Processes | None:
 def _wait_for_moment(
     job: Job, planned: Planned, kind: Kind, try_number: int
 ) -> processes.Processes | None:
-    """Waits for the moment of the fault. Returns the run's processes: for a kind with is_early,
-    those at the moment of the fault; for other kinds, those found when all had started. For other
-    kinds, returns None if the run ended before the moment, or if not all of its processes started
-    within WAIT_LIMIT_S."""
-    if kind.is_early:
+    """Waits for the moment of the fault, and returns the run's processes. For a kind with
+    is_before_join, returns the processes at that moment. For other kinds, returns the processes
+    that were found when all had started; returns None if the run ended before the moment of the
+    fault, or if some of its processes did not start within WAIT_LIMIT_S."""
+    if kind.is_before_join:
         wait_for(lambda: job.has_event("started") or job.has_ended(), WAIT_LIMIT_S, every_s=0.002)
         return processes.find(job.run)
     found = job.wait_until(lambda: _complete_processes(job), WAIT_LIMIT_S)
-    wanted = int(planned.progress * job.type.steps) // (try_number + 1)
+    wanted_step = int(planned.progress * job.type.steps) // (try_number + 1)
     wait_for(
-        lambda: job.newest_saved_step() >= wanted or job.has_ended(), WAIT_LIMIT_S, every_s=0.005
+        lambda: job.newest_saved_step() >= wanted_step or job.has_ended(),
+        WAIT_LIMIT_S,
+        every_s=0.005,
     )
     time.sleep(planned.delay_s)
     return found if found and not job.has_ended() else None
@@ -115,7 +117,7 @@ def _wait_for_moment(
 def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) -> Job:
     """Creates the job's folder and spec. Takes a disk if the kind needs one. Does not submit the
     job."""
-    disk = testbed.take_disk() if kind.disk else None
+    disk = testbed.take_disk() if kind.folder_on_small_disk else None
     name = f"f{planned.number}" + (f"-{try_number}" if try_number else "")
     return Job(
         testbed,
@@ -124,8 +126,8 @@ def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) ->
         kind.resources,
         kind.retry_on,
         kind.slow_ms,
-        disk / "runs" if disk and kind.disk == "run" else None,
-        disk / "ckpt" if disk and kind.disk == "checkpoints" else None,
+        disk / "runs" if disk and kind.folder_on_small_disk == "run" else None,
+        disk / "ckpt" if disk and kind.folder_on_small_disk == "checkpoints" else None,
     )
 
 
@@ -165,7 +167,7 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
 def _resubmit(job: Job, outcome: Outcome) -> JsonObject | None:
     """Does what a user would do with a run that cannot recover by itself: resubmits it. Returns the
     new run's status; None if the resubmission failed."""
-    before = job.run_id
+    old_run_id = job.run_id
     if _is_held(job.status()):
         job.dlrun("cancel", job.run_id)
         job.testbed.mend()  # Slurm has drained the nodes where the job ran
@@ -173,7 +175,7 @@ def _resubmit(job: Job, outcome: Outcome) -> JsonObject | None:
     try:
         job.set_run(json.loads(done.stdout)["path"])
     except (ValueError, KeyError):
-        outcome.error = f"dlrun resubmit {before}: exit {done.returncode}: {done.stderr}"
+        outcome.error = f"dlrun resubmit {old_run_id}: exit {done.returncode}: {done.stderr}"
         return None
     outcome.resubmitted = True
     _wait_for_end(job, WAIT_LIMIT_S)
@@ -198,9 +200,9 @@ def _judge(
     outcome.state, outcome.restarts = status["state"], [
         restart["cause"] for restart in status["restarts"]
     ]
-    delay = oracle.verdict_s(events, injected)
-    outcome.verdict_s = None if delay is None else round(delay, 3)
-    outcome.untrue = oracle.untrue(
+    verdict_s = oracle.verdict_s(events, injected)
+    outcome.verdict_s = None if verdict_s is None else round(verdict_s, 3)
+    outcome.untrue = oracle.untrue_statements(
         status, events, injected, truth, {rank: one.node for rank, one in found.programs.items()}
     )
     outcome.resumed = status["state"] == "completed" and bool(status["attempt"])
@@ -254,11 +256,11 @@ def _clean_up(job: Job, kind: Kind, outcome: Outcome) -> None:
     if outcome.hung or outcome.leftovers:
         for pid, _ in processes.find(job.run).all if job.is_submitted else []:
             subprocess.run(["kill", "-KILL", str(pid)], stderr=subprocess.DEVNULL)
-    if kind.disk:
+    if kind.folder_on_small_disk:
         job.testbed.give_disk_back((job.given_checkpoints or job.runs).parent)
 
 
-def play(
+def run_one_fault(
     testbed: Testbed,
     planned: Planned,
     kind: Kind,

@@ -1,8 +1,8 @@
 #pragma once
-// Looks up users and groups of this machine. There are two implementations:
+// Looks up Unix users and groups of this machine. There are two implementations:
 //
-// - accounts.cc asks the C library, which loads modules for directory services (SSSD, LDAP).
-// - accounts_portable.cc is for the portable dlrun. A static program cannot load the modules,
+// - unix_accounts.cc asks the C library, which loads modules for directory services (SSSD, LDAP).
+// - unix_accounts_portable.cc is for the portable dlrun. A static program cannot load the modules,
 //   because they need the machine's version of the C library. This implementation looks up users in
 //   /etc/passwd, then with `getent`, then with `id`. It looks up groups with `getent`, or in
 //   /etc/group if the machine has no getent.

@@ -1,5 +1,6 @@
 #pragma once
-// The file of bad nodes that `dlrun nodes` shows and changes (health.known_bad).
+// The file of health.known_bad, in which runs remember bad nodes. `dlrun nodes` shows and changes
+// the file.
 
 #include <chrono>
 #include <filesystem>
@@ -18,8 +19,8 @@ namespace dlrun {
 /// - otherwise the file that the runs of the spec use, if options.file names a spec
 /// - otherwise the file in the runs folder.
 /// Fails with kUsage if the runs of the spec do not remember bad nodes, and with kNotFound if the
-/// runs folder is not a folder.
-[[nodiscard]] Result<std::filesystem::path> remembered_nodes_file(const Context& context,
+/// path of the runs folder is that of a file.
+[[nodiscard]] Result<std::filesystem::path> chosen_known_bad_file(const Context& context,
                                                                   Reporter& reporter,
                                                                   const std::string& file,
                                                                   const SpecOptions& options);
@@ -34,7 +35,7 @@ namespace dlrun {
                                     std::chrono::sys_seconds now);
 
 /// Returns the JSON of `dlrun nodes --json`; cli/OUTPUT.md documents it.
-[[nodiscard]] nlohmann::ordered_json remembered_nodes_json(const std::filesystem::path& file,
-                                                           const std::vector<BadNode>& known);
+[[nodiscard]] nlohmann::ordered_json bad_nodes_json(const std::filesystem::path& file,
+                                                    const std::vector<BadNode>& known);
 
 }  // namespace dlrun

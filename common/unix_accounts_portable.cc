@@ -1,33 +1,34 @@
-// Looks up accounts without the modules of the C library, for the portable dlrun. Programs of the
-// machine, such as getent, load these modules, and therefore find accounts that are in no file.
+// Looks up Unix users and groups for the portable dlrun, which cannot load the modules of the C
+// library. The programs getent and id load these modules, so they find users and groups that are in
+// no file.
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <string_view>
 
-#include "common/accounts.h"
 #include "common/env.h"
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "common/unix_accounts.h"
 
 namespace dlrun {
 namespace {
 
 constexpr std::size_t kLargestFileBytes = 64U << 20U;  ///< limit for /etc/passwd and /etc/group
-constexpr std::chrono::seconds kProgramLimit{20};      ///< a directory service may be slow
+constexpr std::chrono::seconds kProgramTimeout{20};    ///< a directory service may be slow
 
 /// Returns the output of a program; an empty text if the program fails or does not exist.
 std::string output_of(std::vector<std::string> argv) {
   Command command;
   command.argv = std::move(argv);
   command.env = Env::of_process();
-  command.timeout = kProgramLimit;
+  command.timeout = kProgramTimeout;
   const auto finished = run_command(command);
   return finished && finished->exit_code == 0 ? finished->out : std::string();
 }
 
-/// Returns the fields of the first line "NAME:x:ID:..." with this id; empty if no line has it.
+/// Returns the fields of the first line "NAME:x:ID:..." with this id; empty if no line has this id.
 std::vector<std::string_view> fields_of_id(std::string_view text, std::uint64_t id) {
   for (const std::string_view line : split(text, '\n')) {
     auto fields = split(line, ':');

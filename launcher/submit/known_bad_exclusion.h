@@ -13,10 +13,10 @@
 namespace dlrun {
 
 /// Returns the value of sbatch's --exclude for a job of `script`: the bad nodes, and the nodes that
-/// `script` excludes itself. Reports each excluded bad node with its reason. Returns nullopt if
-/// `known_bad` is nullopt or no bad node is excluded. Warns of a bad node that --nodelist of
-/// `script` names, and does not exclude it. A failure, such as an unreadable list of bad nodes, is
-/// only a warning, because it must not stop a submission.
+/// `script` itself excludes. Reports each excluded bad node with its reason. Returns nullopt if
+/// `known_bad` is nullopt or no bad node is excluded. Does not exclude a bad node in the --nodelist
+/// of `script`, and warns of it. A failure, such as an unreadable list of bad nodes, is only a
+/// warning, because it must not stop a submission.
 ///
 /// cluster: the job's --clusters (-M). asks_slurm: true asks Slurm which of the bad nodes exist,
 /// because sbatch refuses to exclude a node that does not exist.

@@ -1,5 +1,6 @@
-// Asks the C library for accounts. The C library loads the modules that /etc/nsswitch.conf names.
-#include "common/accounts.h"
+// Asks the C library for Unix users and groups. The C library loads the modules that
+// /etc/nsswitch.conf lists.
+#include "common/unix_accounts.h"
 
 #include <grp.h>
 #include <pwd.h>

@@ -1,5 +1,6 @@
 #pragma once
-// Remarks about the differences between a run on this machine and the job of the same spec.
+// Notes to the user about the differences between a run on this machine and the job of the same
+// spec.
 
 #include <filesystem>
 #include <optional>
@@ -12,7 +13,7 @@
 namespace dlrun {
 
 /// Returns a note if fewer ranks run here than the spec requests, such as for a spec with several
-/// nodes. The note names the settings with which all of them run here.
+/// nodes. The note says with which settings all ranks run here.
 [[nodiscard]] std::optional<std::string> fewer_ranks_note(const LoadedSpec& loaded,
                                                           const LaunchPlan& plan);
 

@@ -1,4 +1,4 @@
-#include "launcher/submit/missing_tools.h"
+#include "launcher/submit/missing_requirements.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,9 +28,9 @@ std::string first_given(const LoadedSpec& loaded, const std::vector<std::string>
   return keys.back();
 }
 
-class ToolCheck {
+class RequirementCheck {
  public:
-  ToolCheck(const Context& context, const Experiment& experiment)
+  RequirementCheck(const Context& context, const Experiment& experiment)
       : context_(context), loaded_(experiment.loaded), plan_(experiment.plan) {}
 
   [[nodiscard]] std::vector<Diagnostic> run() && {
@@ -81,7 +81,7 @@ class ToolCheck {
   }
 
   /// Returns true if the job's modules, EESSI or setup lines may bring programs. dlrun does not run
-  /// them here: they can be those of a spec that somebody else wrote.
+  /// them here, because somebody else may have written the spec.
   [[nodiscard]] bool may_bring_programs() const {
     const Prologue& prologue = plan_.prologue;
     return !prologue.load_modules.empty() || !prologue.conda_module.empty() ||
@@ -134,8 +134,8 @@ class ToolCheck {
          "Set container.runtime to a tool that `dlrun doctor` finds");
   }
 
-  /// Warns if the ranks' program has no path, and is not on the PATH here, although nothing in the
-  /// spec brings programs. Does nothing on a machine without Slurm, which need not be like the
+  /// Warns if the ranks' program is given without a path and is not on the PATH here. Does nothing
+  /// if the spec may bring programs, or on a machine without Slurm, which need not be like the
   /// nodes.
   void check_program() {
     const Prologue& p = plan_.prologue;
@@ -152,8 +152,8 @@ class ToolCheck {
     const bool is_python = argv[0] == "python" && find_program("python3", context_.env);
     warn(first_given(loaded_, {"launch.command"_key, "launch.preset"_key}),
          fmt::format("the program '{}' is not on the PATH here{}. If a module or an environment "
-                     "brings it, name it in environment; if only the nodes have it, ignore this "
-                     "warning",
+                     "brings the program, add that module or environment to the spec; if only the "
+                     "nodes have the program, ignore this warning",
                      printable(argv[0]), is_python ? "; python3 is" : ""));
   }
 
@@ -173,9 +173,9 @@ class ToolCheck {
 
 }  // namespace
 
-std::vector<Diagnostic> warnings_about_missing_tools(const Context& context,
-                                                     const Experiment& experiment) {
-  return ToolCheck(context, experiment).run();
+std::vector<Diagnostic> warnings_about_missing_requirements(const Context& context,
+                                                            const Experiment& experiment) {
+  return RequirementCheck(context, experiment).run();
 }
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-#include "launcher/submit/remembered_nodes.h"
+#include "launcher/submit/known_bad_file.h"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-Result<std::filesystem::path> remembered_nodes_file(const Context& context, Reporter& reporter,
+Result<std::filesystem::path> chosen_known_bad_file(const Context& context, Reporter& reporter,
                                                     const std::string& file,
                                                     const SpecOptions& options) {
   if (!file.empty()) return (context.current_dir / file).lexically_normal();
@@ -59,7 +59,7 @@ Result<> forget_nodes(Reporter& reporter, const std::filesystem::path& file,
   return {};
 }
 
-Json remembered_nodes_json(const std::filesystem::path& file, const std::vector<BadNode>& known) {
+Json bad_nodes_json(const std::filesystem::path& file, const std::vector<BadNode>& known) {
   Json nodes = Json::array();
   for (const BadNode& bad : known) {
     nodes.push_back({{"node", bad.node},

@@ -1,4 +1,4 @@
-#include "launcher/submit/known_bad.h"
+#include "launcher/submit/known_bad_exclusion.h"
 
 #include <algorithm>
 #include <chrono>

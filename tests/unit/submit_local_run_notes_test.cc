@@ -1,4 +1,4 @@
-// Tests the notes of `dlrun run` about the differences from the job of the same spec.
+// Tests the notes of `dlrun run` about differences between the local run and a job of the spec.
 
 #include <filesystem>
 #include <fstream>
@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "launcher/submit/local_notes.h"
+#include "launcher/submit/local_run_notes.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/load_checks.h"
@@ -32,7 +32,7 @@ std::string ranks_note(const LoadedSpec& spec) {
 
 }  // namespace
 
-TEST_CASE("the note about fewer ranks names settings with which all ranks of the spec run here") {
+TEST_CASE("the note about fewer ranks gives settings with which all ranks of the spec run here") {
   const std::string plain =
       "resources: {nodes: 2, tasks_per_node: 2, time: 1m}\nlaunch: {command: [x]}";
   CHECK(ranks_note(spec_of(plain)) ==
@@ -55,9 +55,7 @@ TEST_CASE("the note about fewer ranks names settings with which all ranks of the
             .empty());
 }
 
-TEST_CASE(
-    "a note says that the machine has no GPU if dlrun is certain of it and the spec requests "
-    "GPUs") {
+TEST_CASE("if the spec requests GPUs and this machine certainly has none, a note says so") {
   const TemporaryDirectory devices;
   Env env;
   env.set("PATH", (devices / "bin").string());

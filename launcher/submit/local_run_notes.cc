@@ -1,4 +1,4 @@
-#include "launcher/submit/local_notes.h"
+#include "launcher/submit/local_run_notes.h"
 
 #include <algorithm>
 #include <array>
@@ -37,7 +37,7 @@ std::optional<std::string> fewer_ranks_note(const LoadedSpec& loaded, const Laun
 }
 
 bool is_without_gpu(const Env& env, const std::filesystem::path& devices) {
-  // The files of NVIDIA's driver, also those on Jetson and in WSL, of AMD's and of Intel's driver.
+  // The files of the drivers of NVIDIA (also on Jetson and in WSL), AMD and Intel.
   constexpr std::array kFiles{"nvidiactl", "nvidia0", "nvmap", "dxg", "kfd", "dri"};
   constexpr std::array kPrograms{"nvidia-smi", "amd-smi", "rocm-smi", "xpu-smi"};
   return std::none_of(kFiles.begin(), kFiles.end(),

@@ -1,7 +1,7 @@
 #pragma once
-// Lead's view of the copying of the spec's `outputs` (files on the nodes' disks) at the end of an
-// attempt: the agents of which ranks copy, at most one on each node, and which of the copies are
-// done. Plain bookkeeping; Attempt sends the messages.
+// At the end of an attempt, agents copy the spec's `outputs` (files on the nodes' disks): at most
+// one agent on each node. Lead uses the board to decide when each of them copies, and to see which
+// copies are done. The board does no I/O; Attempt sends the messages.
 
 #include <chrono>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace dlrun::agent {
 
-class OutputBoard {
+class OutputCopyBoard {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -24,13 +24,13 @@ class OutputBoard {
   /// ended. It begins when the programs are told to end.
   static constexpr std::chrono::milliseconds kAskedAnywayAfter = kKilledAfterTerm + kLookEvery;
 
-  /// Adds the rank that copies the outputs of its node within this time.
+  /// Adds a rank whose agent copies the outputs of its node. limit: time for the copy.
   void add(int rank, std::chrono::seconds limit) { copiers_[rank].limit = limit; }
   /// Returns true if any node has outputs.
   [[nodiscard]] bool is_used() const { return !copiers_.empty(); }
   /// Returns true until each copy is done or given up; false if no node has outputs.
   [[nodiscard]] bool is_waiting() const { return is_used() && !done_at_; }
-  /// Returns when the last copy was done or given up; nullopt while a copy is awaited.
+  /// Returns the time at which the last copy was done or given up; nullopt while a copy is awaited.
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
 
   /// Returns the ranks whose agents are to copy now. The program of each of them has ended. The
@@ -40,9 +40,10 @@ class OutputBoard {
   [[nodiscard]] std::vector<int> take_due(const Members& members,
                                           std::optional<Clock::time_point> ends_since,
                                           Clock::time_point now);
-  /// Returns when take_due() is to be called next.
+  /// Returns the time at which take_due() is to be called next.
   [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
-  /// Notes that the rank has copied, or has given up, and adds what it copied to the sums.
+  /// Notes that the rank has copied its outputs, or has given up. files, bytes: the numbers of
+  /// files and bytes that it has copied.
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
   /// Sets the time at which take_due() gives up all copies, because the time limit of the job is
   /// near.
@@ -57,7 +58,8 @@ class OutputBoard {
   }
   [[nodiscard]] std::int64_t file_count() const { return file_count_; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  /// Returns when the first copy was due; the default time if none was.
+  /// Returns the time at which take_due() first returned a rank; the default time if it has
+  /// returned none.
   [[nodiscard]] Clock::time_point began() const { return began_.value_or(Clock::time_point{}); }
 
  private:

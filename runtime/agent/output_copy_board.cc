@@ -1,16 +1,17 @@
-#include "runtime/agent/output_board.h"
+#include "runtime/agent/output_copy_board.h"
 
 #include <algorithm>
 #include <string>
 
 namespace dlrun::agent {
 
-std::vector<int> OutputBoard::take_due(const Members& members,
-                                       std::optional<Clock::time_point> ends_since,
-                                       Clock::time_point now) {
+std::vector<int> OutputCopyBoard::take_due(const Members& members,
+                                           std::optional<Clock::time_point> ends_since,
+                                           Clock::time_point now) {
   if (!is_waiting() || now < next_look_) return {};
   next_look_ = now + kLookEvery;
-  std::map<std::string, int> left;  // ranks that have not ended, by host
+  // Number of connected ranks whose programs have not ended, by host.
+  std::map<std::string, int> left;
   for (const auto& [rank, member] : members.by_rank)
     left[member.hello.host] += member.is_connected && !member.end ? 1 : 0;
   const bool is_over = end_by_ && now >= *end_by_;
@@ -23,7 +24,7 @@ std::vector<int> OutputBoard::take_due(const Members& members,
     const bool is_late = copier.asked_at && now >= *copier.asked_at + copier.limit + kOutputsMargin;
     // A silent agent may come back, but the step must end.
     const bool is_silent = now >= member.heard_at + kLease && (copier.asked_at || asks_anyway);
-    // The program of this rank has not ended in time, so the step must be killed.
+    // Lead kills the step now, because the program of this rank has not ended in time.
     const bool is_stuck = !member.end && ends_since && now >= *ends_since + kStepKilledAfter;
     if (!member.is_connected || is_over || is_late || is_silent || is_stuck) {
       copier.is_done = true;
@@ -37,8 +38,8 @@ std::vector<int> OutputBoard::take_due(const Members& members,
   return due;
 }
 
-void OutputBoard::on_collected(int rank, std::int64_t files, std::int64_t bytes,
-                               Clock::time_point now) {
+void OutputCopyBoard::on_collected(int rank, std::int64_t files, std::int64_t bytes,
+                                   Clock::time_point now) {
   const auto found = copiers_.find(rank);
   if (found == copiers_.end() || found->second.is_done) return;
   found->second.is_done = true;
@@ -47,16 +48,16 @@ void OutputBoard::on_collected(int rank, std::int64_t files, std::int64_t bytes,
   finish_if_all_done(now);
 }
 
-std::chrono::seconds OutputBoard::longest_limit() const {
+std::chrono::seconds OutputCopyBoard::longest_limit() const {
   std::chrono::seconds longest{};
   for (const auto& [rank, copier] : copiers_) longest = std::max(longest, copier.limit);
   return longest;
 }
 
-void OutputBoard::finish_if_all_done(Clock::time_point now) {
-  const bool is_all = std::all_of(copiers_.begin(), copiers_.end(),
-                                  [](const auto& entry) { return entry.second.is_done; });
-  if (is_all && !done_at_) done_at_ = now;
+void OutputCopyBoard::finish_if_all_done(Clock::time_point now) {
+  const bool all_are_done = std::all_of(copiers_.begin(), copiers_.end(),
+                                        [](const auto& entry) { return entry.second.is_done; });
+  if (all_are_done && !done_at_) done_at_ = now;
 }
 
 }  // namespace dlrun::agent

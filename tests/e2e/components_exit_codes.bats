@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # How components end: the exit code of the job, services that start again, and the rank that dlrun
-# names as the cause.
+# reports as the cause.
 # timeout: 120
 
 load helpers
@@ -10,7 +10,7 @@ load components
 # shellcheck disable=SC2016 # expanded on the node
 waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
 
-@test "the first failure of a main component gives the job its code, and stops the others" {
+@test "the first failure of a main component gives the job its exit code, and stops the others" {
     add_component server 0 1 1 0 --role service --ready-tcp --port-count 1 \
         -- bash -c "$(server_program)" "$dir"
     # shellcheck disable=SC2016
@@ -30,7 +30,7 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     [[ $(dl status "$run_dir") == *"component trainer: rank 1 on n3"* ]]
 }
 
-@test "after kill -9 of a rank, it is named with its component, and all others end within 2.5 s" {
+@test "after kill -9 of a rank, dlrun shows it and its component, and all ranks end within 2.5 s" {
     add_component server 0 1 1 0 --role service -- bash -c "$waiting_program" "$dir"
     add_component trainer 1 2 4 0 -- bash -c "$waiting_program" "$dir"
     submit_components
